@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# `make help` lists the targets. All of them but help and clean install what is missing first (scripts/setup.sh).
+
+PYTHON_BIN := .venv/bin/python
+PYTEST := $(PYTHON_BIN) -m pytest
+# More for the command of a target, as in: make test ARGS="-k ofdm -x"
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test test-all check companion bench docs train clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: ## install what is missing: GNU Radio from apt, Python packages into .venv
+	@bash scripts/setup.sh
+
+test: setup ## run the tests, without the slow ones
+	$(PYTEST) -n 2 -m "not slow" $(ARGS)
+
+test-all: setup ## run all tests, the slow ones too
+	$(PYTEST) -n 2 $(ARGS)
+
+check: setup ## all that must hold before a commit: ruff, mypy, tests
+	$(PYTHON_BIN) -m ruff check .
+	$(PYTHON_BIN) -m ruff format --check .
+	$(PYTHON_BIN) -m mypy
+	$(PYTEST) -n 2 -m "not slow" $(ARGS)
+
+# Run by the venv's interpreter, which Companion hands on to the flowgraphs that it runs: they find oac_blocks.
+companion: setup ## open GNU Radio Companion with our blocks; ARGS=grc_flows/NAME.grc opens a flowgraph
+	GRC_BLOCKS_PATH="$$(.venv/bin/oac-blocks path)$${GRC_BLOCKS_PATH:+:$$GRC_BLOCKS_PATH}" \
+		$(PYTHON_BIN) "$$(command -v gnuradio-companion)" $(ARGS)
+
+bench: setup ## measure speed against GNU Radio's own blocks
+	$(PYTHON_BIN) -m benchmarks $(ARGS)
+
+docs: setup ## build the documentation into site/
+	$(PYTHON_BIN) -m mkdocs build --strict $(ARGS)
+
+train: setup ## train a small model over a simulated air
+	.venv/bin/fl_app train configs/quickstart.toml $(ARGS)
+
+clean: ## remove what was built; .venv stays
+	rm -rf build dist site *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
