@@ -122,9 +122,11 @@ make_venv() { # make_venv INTERPRETER
 
 install_python_packages() {
     local pip=("$python" -m pip install --constraint constraints.txt)
-    local advice="check the network connection and the room on the disk (df -h .), then run make again"
-    # torch goes first and alone: with it in place, nothing that follows asks for another build of it.
-    step "installing torch (the largest download)" "$advice" "${pip[@]}" setuptools torch
+    local advice="check the network connection and the room on the disk (df -h .), then run make again;
+    if the lines above name a package that does not fit, rm -rf .venv first"
+    # torch goes first: with it in place, nothing that follows asks for another build of it. The two others build our own
+    # package below; setuptools would otherwise use the system's packaging, which is too old for it.
+    step "installing torch (the largest download)" "$advice" "${pip[@]}" setuptools packaging torch
     step "installing torchvision" "$advice" "${pip[@]}" torchvision
     # Built with the pinned setuptools above instead of whatever a build environment of its own would fetch.
     step "installing the rest of the Python packages" "$advice" \
