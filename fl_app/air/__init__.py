@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One interface, several worlds: ideal, fading (formulas), waveform (the DSP core)."""

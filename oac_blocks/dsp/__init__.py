@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The maths on arrays, numpy and scipy alone. Whole bursts in, whole bursts out, complex64 and float32.
+
+Conventions: spectra are fftshifted, DC in the middle; transforms are unitary; randomness is an argument; times are in
+samples of the receiver, frequencies in rad/sample or Hz as the name says.
+"""
+
+from oac_blocks.dsp import analog, bounds, channel, frame, fsk_mv, ofdm, preamble
+from oac_blocks.dsp.numerology import Numerology
+
+__all__ = ["Numerology", "analog", "bounds", "channel", "frame", "fsk_mv", "ofdm", "preamble"]

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bad input fails at the edge: each check raises ``ValueError`` with the argument, its value and what is allowed."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+def require(ok: bool, name: str, value: object, allowed: str) -> None:
+    if not ok:
+        raise ValueError(f"{name} must be {allowed}, got {value}")
+
+
+def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """``value`` as an int in [low, high]; floats and booleans are not integers here."""
+    allowed = f"an integer >= {low}" if high is None else f"an integer from {low} to {high}"
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be {allowed}, got {value!r}") from None
+    require(not isinstance(value, bool | np.bool_), name, repr(value), allowed)
+    require(number >= low and (high is None or number <= high), name, number, allowed)
+    return number
+
+
+def real(name: str, value: Any, low: float = -math.inf, high: float = math.inf, *, open_low: bool = False) -> float:
+    """``value`` as a finite float in [low, high], or (low, high] with ``open_low``."""
+    allowed = f"a finite number {'>' if open_low else '>='} {low:g}"
+    if math.isinf(low):
+        allowed = "a finite number"
+    if not math.isinf(high):
+        allowed += f" and <= {high:g}"
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be {allowed}, got {value!r}") from None
+    inside = low <= number <= high and not (open_low and number == low)
+    require(math.isfinite(number) and inside, name, number, allowed)
+    return number
+
+
+def finite(name: str, x: npt.NDArray[Any]) -> None:
+    # The sum is one quick pass and is finite for nearly all sound input; only if it is not do we look closer.
+    with np.errstate(invalid="ignore", over="ignore"):
+        suspicious = not np.isfinite(x.sum())
+    if suspicious and not np.isfinite(x).all():
+        bad = int(np.count_nonzero(~np.isfinite(x)))
+        raise ValueError(f"{name} must be finite, got {bad} NaN or infinite values among {x.size}")
+
+
+def complex_array(name: str, x: Any, min_ndim: int = 1) -> npt.NDArray[np.complex64]:
+    """A finite complex64 array; complex128 is narrowed, anything that is not complex is refused."""
+    array = np.asarray(x)
+    require(array.dtype in (np.complex64, np.complex128), name, array.dtype, "a complex64 array")
+    require(array.ndim >= min_ndim, name, f"shape {array.shape}", f"an array of at least {min_ndim} dimensions")
+    require(array.size > 0, name, f"shape {array.shape}", "non-empty")
+    finite(name, array)
+    return array.astype(np.complex64, copy=False)
+
+
+def real_array(name: str, x: Any, min_ndim: int = 1) -> npt.NDArray[np.float32]:
+    """A finite float32 array; float64 is narrowed, anything that is not real floating point is refused."""
+    array = np.asarray(x)
+    require(array.dtype in (np.float32, np.float64), name, array.dtype, "a float32 array")
+    require(array.ndim >= min_ndim, name, f"shape {array.shape}", f"an array of at least {min_ndim} dimensions")
+    require(array.size > 0, name, f"shape {array.shape}", "non-empty")
+    finite(name, array)
+    return array.astype(np.float32, copy=False)
+
+
+def generator(name: str, rng: Any) -> np.random.Generator:
+    require(isinstance(rng, np.random.Generator), name, repr(rng), "a numpy.random.Generator")
+    return rng

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Exactly when, at which frequency, how strong? The maximum-likelihood fit of a known waveform.
+
+The model is a * s(n - time) * e^{j cfo (n - middle)} in white noise, s band-limited. From a start that is right to
+about a sample, Gauss-Newton steps on time and frequency (the complex amplitude a is solved for in each) reach the
+maximum of the likelihood, and with it the Cramer-Rao bound. Both are fitted together, because for a chirp a frequency
+offset looks like a delay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.fft
+
+from oac_blocks.dsp._checks import complex_array, integer, require
+from oac_blocks.dsp.phasor import phasors
+
+_MARGIN = 32  # samples around the waveform that take part, for the tails of a fractional delay
+_LARGEST_STEP = 0.5  # samples; a longer Gauss-Newton step would leave the main lobe
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """Estimates; each field is an array of the batch's shape (0-dimensional for one record)."""
+
+    time_samples: npt.NDArray[np.float64]
+    cfo_rad_per_sample: npt.NDArray[np.float64]
+    amplitude: npt.NDArray[np.complex128]  # at the waveform's middle
+    snr: npt.NDArray[np.float64]  # linear: power of the fitted waveform over that of the residual, a sample
+
+
+def estimate_arrival(
+    x: npt.ArrayLike,
+    waveform: npt.ArrayLike,
+    start_samples: npt.ArrayLike,
+    cfo_rad_per_sample: npt.ArrayLike = 0.0,
+    *,
+    fit_cfo: bool = True,
+    iterations: int = 6,
+) -> Arrival:
+    """Fit ``waveform`` (L,) to the records ``x`` (..., n) near ``start_samples`` and ``cfo_rad_per_sample`` (...).
+
+    ``start_samples`` must be right to about a sample, ``cfo_rad_per_sample`` to about pi / L unless it is refined from
+    the trigger's hypotheses: the fit first looks along frequency. With ``fit_cfo=False`` the frequency is taken as known.
+    """
+    x, waveform = complex_array("x", x), complex_array("waveform", waveform)
+    require(
+        waveform.ndim == 1 and bool(np.any(waveform)), "waveform", f"shape {waveform.shape}", "a vector with energy"
+    )
+    iterations = integer("iterations", iterations, 1, 100)
+    lead = x.shape[:-1]
+    start = np.broadcast_to(np.asarray(start_samples, np.float64), lead)
+    cfo = np.broadcast_to(np.asarray(cfo_rad_per_sample, np.float64), lead).copy()
+    require(bool(np.isfinite(start).all()), "start_samples", start, "finite")
+    require(bool(np.isfinite(cfo).all()), "cfo_rad_per_sample", cfo, "finite")
+    length, n = len(waveform), x.shape[-1]
+    inside = bool(np.all((start > -length) & (start < n)))
+    require(inside, "start_samples", start, f"within the record of {n} samples")
+
+    fit = _Fit(x, waveform, np.rint(start).astype(np.int64))
+    delay = start - np.rint(start)
+    if fit_cfo:
+        cfo = fit.search_cfo(delay, cfo)
+    for _ in range(iterations):
+        delay, cfo = fit.step(delay, cfo, fit_cfo)
+    amplitude, snr = fit.amplitude_and_snr(delay, cfo)
+    return Arrival(fit.first + delay, cfo, amplitude, snr)
+
+
+class _Fit:
+    """Windows of the records around the waveform, and the model's value and derivatives on them."""
+
+    def __init__(self, x: npt.NDArray[Any], waveform: npt.NDArray[Any], first: npt.NDArray[np.int64]) -> None:
+        self.first, self.length = first, len(waveform)
+        self.size = scipy.fft.next_fast_len(self.length + 2 * _MARGIN)
+        index = first[..., None] - _MARGIN + np.arange(self.size)
+        outside = (index < 0) | (index >= x.shape[-1])
+        windows = np.take_along_axis(x, np.clip(index, 0, x.shape[-1] - 1), axis=-1).astype(np.complex128)
+        windows[outside] = 0
+        self.windows = windows
+        template = np.zeros(self.size, np.complex128)
+        template[_MARGIN : _MARGIN + self.length] = waveform
+        self.spectrum = scipy.fft.fft(template)
+        self.frequency = 2 * np.pi * scipy.fft.fftfreq(self.size)
+        # Time from the waveform's middle: frequency and phase then decouple.
+        self.time = np.arange(self.size) - _MARGIN - (self.length - 1) / 2
+        self.support = (self.time >= -self.length / 2 - 1) & (self.time <= self.length / 2 + 1)
+        self.mean_power = float(np.mean(np.abs(waveform) ** 2))
+
+    def _model(self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64]) -> tuple[npt.NDArray[Any], ...]:
+        """s(n - delay) and its derivative by the delay, both turned by the frequency."""
+        shifted = self.spectrum * np.exp(-1j * self.frequency * delay[..., None])
+        turn = np.exp(1j * cfo[..., None] * self.time)
+        value = scipy.fft.ifft(shifted, axis=-1) * turn
+        slope = scipy.fft.ifft(shifted * (-1j * self.frequency), axis=-1) * turn
+        return value, slope
+
+    def search_cfo(self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """The strongest frequency within two bins of 1 / L around the start, on a grid fine enough for Newton."""
+        step = np.pi / (2 * self.length)
+        grid = step * np.arange(-16, 17)
+        value, _ = self._model(delay, cfo)
+        product = np.conj(value) * self.windows
+        response = product @ phasors(-grid, self.size).T
+        return cfo + grid[np.abs(response).argmax(axis=-1)]
+
+    def step(
+        self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64], fit_cfo: bool
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        value, by_delay = self._model(delay, cfo)
+        by_cfo = 1j * self.time * value
+        energy = _inner(value, value).real
+        amplitude = _inner(value, self.windows) / energy
+        amplitude = np.where(amplitude == 0, 1e-30, amplitude)
+        residual = self.windows / amplitude[..., None] - value
+        # The amplitude's own direction is taken out of both derivatives.
+        by_delay = by_delay - value * (_inner(value, by_delay) / energy)[..., None]
+        by_cfo = by_cfo - value * (_inner(value, by_cfo) / energy)[..., None]
+        dd, df, ff = (_inner(a, b).real for a, b in ((by_delay, by_delay), (by_delay, by_cfo), (by_cfo, by_cfo)))
+        rd, rf = _inner(by_delay, residual).real, _inner(by_cfo, residual).real
+        if not fit_cfo:
+            return delay + np.clip(rd / dd, -_LARGEST_STEP, _LARGEST_STEP), cfo
+        determinant = dd * ff - df**2
+        step_delay, step_cfo = (ff * rd - df * rf) / determinant, (dd * rf - df * rd) / determinant
+        # One factor for both: a clipped step keeps its direction along a chirp's ridge.
+        largest = np.maximum(np.abs(step_delay) / _LARGEST_STEP, np.abs(step_cfo) * self.length / np.pi)
+        shrink = 1 / np.maximum(largest, 1)
+        return delay + shrink * step_delay, cfo + shrink * step_cfo
+
+    def amplitude_and_snr(
+        self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64]
+    ) -> tuple[npt.NDArray[np.complex128], npt.NDArray[np.float64]]:
+        value, _ = self._model(delay, cfo)
+        amplitude = _inner(value, self.windows) / _inner(value, value).real
+        # Only under the waveform itself: what stands before and after it is not noise.
+        residual = (self.windows - amplitude[..., None] * value)[..., self.support]
+        noise = np.mean(np.abs(residual) ** 2, axis=-1)
+        return amplitude, np.abs(amplitude) ** 2 * self.mean_power / np.maximum(noise, 1e-30)
+
+
+def _inner(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.einsum("...n,...n->...", np.conj(a), b)

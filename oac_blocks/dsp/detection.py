@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Is it there, and roughly where? Correlation normalised by the energy under it, so that no level need be known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import scipy.fft
+
+from oac_blocks.dsp._checks import complex_array, integer, real, require
+from oac_blocks.dsp.arrival import estimate_arrival
+from oac_blocks.dsp.phasor import phasors
+from oac_blocks.dsp.trigger import EDGE_SAMPLES, SEGMENT_SAMPLES, SEGMENTS, segment, trigger
+
+# Seven hypotheses 0.05 rad/sample apart: a segment of 64 samples loses at most 1 dB between two of them, and offsets
+# up to 0.175 rad/sample are covered.
+CFO_BANK_RAD = tuple(0.05 * i for i in range(-3, 4))
+DEFAULT_FALSE_ALARM = 1e-9  # a sample: about one in a minute at 20 Msps
+_ENERGY_FLOOR = 1e-10  # of the largest energy: noiseless silence would otherwise correlate by its rounding errors
+_FFT_SIZE = 8192
+
+
+@dataclass(frozen=True)
+class Detection:
+    """A trigger: when its first sample arrived (with the fractional part), its frequency offset and its quality."""
+
+    time_samples: float
+    cfo_rad_per_sample: float
+    metric: float  # mean normalised correlation of the four segments, 0 to 1
+    snr: float  # linear, a sample
+
+    @property
+    def sample(self) -> int:
+        return int(np.floor(self.time_samples))
+
+    @property
+    def fraction(self) -> float:
+        return self.time_samples - self.sample
+
+
+def normalised_correlation(
+    x: npt.ArrayLike, template: npt.ArrayLike, cfo_rad_per_sample: npt.ArrayLike = 0.0
+) -> npt.NDArray[np.float32]:
+    """|<template, x[i : i + L]>| over both norms, for every i: float32 (..., n - L + 1), from 0 to 1.
+
+    With several frequency offsets (h,) the result is (h, n - L + 1), the template turned by each.
+    """
+    x, template = complex_array("x", x), complex_array("template", template)
+    require(x.ndim == 1, "x", f"shape {x.shape}", "one-dimensional")
+    require(template.ndim == 1, "template", f"shape {template.shape}", "one-dimensional")
+    n, length = len(x), len(template)
+    require(n >= length, "x", f"{n} samples", f"at least as long as the template, {length} samples")
+    offsets = np.asarray(cfo_rad_per_sample, np.float64)
+    require(bool(np.isfinite(offsets).all()), "cfo_rad_per_sample", offsets, "finite")
+    templates = template * phasors(offsets, length) / np.linalg.norm(template)
+
+    size = max(_FFT_SIZE, scipy.fft.next_fast_len(4 * length))
+    hop, out = size - length + 1, n - length + 1
+    blocks = -(-out // hop)
+    padded = np.zeros(blocks * hop + length - 1, np.complex64)
+    padded[:n] = x
+    segments = np.lib.stride_tricks.sliding_window_view(padded, size)[::hop]
+    filters = np.conj(scipy.fft.fft(templates, size, axis=-1))
+    products = scipy.fft.fft(segments, axis=-1) * filters[..., None, :]
+    correlation = scipy.fft.ifft(products, axis=-1, overwrite_x=True)[..., :hop]
+    magnitude = np.abs(correlation).reshape(*offsets.shape, -1)[..., :out]
+    magnitude *= _inverse_norms(x, length)
+    return np.minimum(magnitude, np.float32(1), out=magnitude)
+
+
+def _inverse_norms(x: npt.NDArray[np.complex64], length: int) -> npt.NDArray[np.float32]:
+    """1 / ||x[i : i + length]|| for every i."""
+    # float64: the difference of two long sums must still be good to a quiet window's energy.
+    running = np.concatenate(
+        ([0.0], np.cumsum(np.square(x.real, dtype=np.float64) + np.square(x.imag, dtype=np.float64)))
+    )
+    energy = running[length:] - running[:-length]
+    floor = max(float(energy.max()) * _ENERGY_FLOOR, np.finfo(np.float32).tiny)
+    return (1 / np.sqrt(np.maximum(energy, floor))).astype(np.float32)
+
+
+def trigger_metric(x: npt.ArrayLike, cfo_bank_rad: tuple[float, ...] = CFO_BANK_RAD) -> npt.NDArray[np.float32]:
+    """Mean normalised correlation of the four segments, (hypotheses, n - 255): index i is a first segment at i."""
+    single = normalised_correlation(x, segment(), np.array(cfo_bank_rad))
+    span = (SEGMENTS - 1) * SEGMENT_SAMPLES
+    out = single.shape[-1] - span
+    require(out > 0, "x", f"{np.size(x)} samples", f"at least {span + SEGMENT_SAMPLES} samples long")
+    total = single[:, :out].copy()
+    for i in range(1, SEGMENTS):
+        total += single[:, i * SEGMENT_SAMPLES : i * SEGMENT_SAMPLES + out]
+    total /= SEGMENTS
+    return total
+
+
+@lru_cache(maxsize=32)
+def trigger_threshold(
+    false_alarm_per_sample: float = DEFAULT_FALSE_ALARM, hypotheses: int = len(CFO_BANK_RAD)
+) -> float:
+    """The metric that white noise exceeds with at most this probability at a sample (union bound over hypotheses).
+
+    In noise a segment's squared correlation is Beta(1, L - 1); the distribution of the mean of four roots of it is
+    found by convolving densities on a fine grid.
+    """
+    wanted = real("false_alarm_per_sample", false_alarm_per_sample, 0.0, 1.0, open_low=True) / integer(
+        "hypotheses", hypotheses, 1
+    )
+    points = 4096
+    edges = np.arange(points + 1) / points
+    cell = -np.diff((1 - edges**2) ** (SEGMENT_SAMPLES - 1))
+    density = cell
+    for _ in range(SEGMENTS - 1):
+        density = np.convolve(density, cell)
+    # Tail sums from the far end keep the small probabilities exact. Cell i of the sum is centred at (i + 2) / 4096.
+    tail = np.cumsum(density[::-1])[::-1]
+    first = int(np.argmax(tail <= wanted))
+    return float((first + SEGMENTS / 2) / points / SEGMENTS)
+
+
+def find_triggers(
+    x: npt.ArrayLike,
+    threshold: float | None = None,
+    cfo_bank_rad: tuple[float, ...] = CFO_BANK_RAD,
+    refractory_samples: int = SEGMENTS * SEGMENT_SAMPLES,
+) -> list[Detection]:
+    """All triggers in x, in order of time, each with fractional time and frequency offset.
+
+    The gate is :func:`trigger_metric`; on its peaks, the full waveform is fitted. Peaks closer than
+    ``refractory_samples`` to a stronger one are its side peaks (the call is periodic) and do not count.
+    """
+    x = complex_array("x", x)
+    require(len(cfo_bank_rad) > 0, "cfo_bank_rad", cfo_bank_rad, "at least one frequency")
+    refractory = integer("refractory_samples", refractory_samples, 1)
+    limit = (
+        trigger_threshold(hypotheses=len(cfo_bank_rad)) if threshold is None else real("threshold", threshold, 0.0, 1.0)
+    )
+    bank = trigger_metric(x, cfo_bank_rad)
+    metric = bank.max(axis=0)
+    detections = []
+    for peak in _peaks(metric, limit, refractory):
+        cfo = cfo_bank_rad[int(bank[:, peak].argmax())]
+        fit = estimate_arrival(x, trigger(), peak - EDGE_SAMPLES, cfo)
+        detections.append(
+            Detection(float(fit.time_samples), float(fit.cfo_rad_per_sample), float(metric[peak]), float(fit.snr))
+        )
+    return detections
+
+
+def _peaks(metric: npt.NDArray[np.float32], limit: float, refractory: int) -> list[int]:
+    """Local maxima above the limit, strongest first, each silencing its surroundings; returned in order of time."""
+    above = np.flatnonzero(metric > limit)
+    chosen: list[int] = []
+    while len(above):
+        best = int(above[metric[above].argmax()])
+        chosen.append(best)
+        above = above[np.abs(above - best) >= refractory]
+    return sorted(chosen)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the receiver adds of its own: thermal noise, impulsive noise, the converter's clipping and steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from oac_blocks.dsp._checks import complex_array, integer, real, require
+
+Shape = int | tuple[int, ...]
+
+
+def complex_gaussian(shape: Shape, power: float, rng: np.random.Generator) -> npt.NDArray[np.complex64]:
+    """Circular Gaussian noise of this variance a complex sample."""
+    power = real("power", power, 0.0)
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    parts = rng.standard_normal((*shape[:-1], 2 * shape[-1]), np.float32)
+    parts *= np.float32(np.sqrt(power / 2))
+    return parts.view(np.complex64)
+
+
+def complex_alpha_stable(
+    shape: Shape, alpha: float, power: float, rng: np.random.Generator
+) -> npt.NDArray[np.complex64]:
+    """Isotropic symmetric alpha-stable noise: characteristic function exp(-(power |u|^2 / 4)^(alpha/2)).
+
+    At alpha = 2 this is Gaussian noise of that power; below, the tails are heavy and ``power`` is a scale, the variance
+    being infinite. Made as Gaussian noise whose power is itself a positive (alpha/2)-stable variable (Kanter's method).
+    """
+    alpha = real("alpha", alpha, 0.0, 2.0, open_low=True)
+    gaussian = complex_gaussian(shape, power, rng)
+    if alpha == 2:
+        return gaussian
+    a = alpha / 2
+    angle = rng.uniform(0, np.pi, gaussian.shape)
+    # log of (sin((1-a)U)/E)^((1-a)/a) sin(aU) / sin(U)^(1/a): powers this high overflow otherwise.
+    log_power = (1 - a) / a * (np.log(np.sin((1 - a) * angle)) - np.log(rng.standard_exponential(gaussian.shape)))
+    log_power += np.log(np.sin(a * angle)) - np.log(np.sin(angle)) / a
+    # float32 ends at 3e38; a sample beyond 1e30 is "clipped by anything" just as well.
+    return (gaussian * np.exp(np.minimum(log_power / 2, np.log(1e30)))).astype(np.complex64)
+
+
+def quantise(x: npt.ArrayLike, bits: int = 12, full_scale: float = 1.0) -> npt.NDArray[np.complex64]:
+    """An analog-to-digital converter: two's complement steps of full_scale / 2^(bits-1), clipped at either end."""
+    samples = complex_array("x", x)
+    bits, full_scale = integer("bits", bits, 1, 24), real("full_scale", full_scale, 0.0, open_low=True)
+    require(samples.shape[-1] > 0, "x", "no samples", "non-empty")
+    levels = 1 << (bits - 1)
+    step = np.float32(full_scale / levels)
+    parts = np.ascontiguousarray(samples).view(np.float32) / step
+    np.rint(parts, out=parts)
+    np.clip(parts, -levels, levels - 1, out=parts)
+    parts *= step
+    return parts.view(np.complex64)
