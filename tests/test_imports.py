@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Imports point one way, and heavy ones stay out: each package is imported whole in a fresh interpreter."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# The modules that may import gnuradio although their package may not: each runs or builds a flowgraph.
+FLOWGRAPH_RUNNERS = {"fl_app.air.gnuradio"}
+
+# package -> what none of its modules may bring in, themselves or through others.
+FORBIDDEN = {
+    "oac_blocks.dsp": {"gnuradio", "torch", "zmq", "adi", "calibration", "fl_app"},
+    "oac_blocks.cli": {"gnuradio", "torch", "numpy"},
+    "oac_blocks": {"torch", "calibration", "fl_app"},
+    "calibration": {"gnuradio", "torch", "fl_app"},
+    "fl_app": {"gnuradio"},
+}
+
+IMPORT_AND_TELL = """
+import importlib, json, sys
+for name in json.loads(sys.argv[1]):
+    importlib.import_module(name)
+print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+
+
+def modules_of(package: str) -> list[str]:
+    """The package itself and all modules below it."""
+    folder = ROOT.joinpath(*package.split("."))
+    if folder.with_suffix(".py").is_file():
+        return [package]
+    names = {".".join(file.relative_to(ROOT).with_suffix("").parts) for file in folder.rglob("*.py")}
+    return sorted(name.removesuffix(".__init__") for name in names if not name.endswith(".__main__"))
+
+
+def packages_loaded_by(modules: list[str]) -> set[str]:
+    run = subprocess.run(
+        [sys.executable, "-c", IMPORT_AND_TELL, json.dumps(modules)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    return set(json.loads(run.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("package", FORBIDDEN)
+def test_package_leaves_heavy_imports_out(package):
+    modules = [name for name in modules_of(package) if name not in FLOWGRAPH_RUNNERS]
+    assert modules, f"no modules found for {package}"
+    assert not packages_loaded_by(modules) & FORBIDDEN[package]
+
+
+def test_the_look_at_imports_sees_what_is_imported():
+    assert {"numpy", "json"} <= packages_loaded_by(["numpy"])
