@@ -44,8 +44,8 @@ def estimate_arrival(
 ) -> Arrival:
     """Fit ``waveform`` (L,) to the records ``x`` (..., n) near ``start_samples`` and ``cfo_rad_per_sample`` (...).
 
-    ``start_samples`` must be right to about a sample, ``cfo_rad_per_sample`` to about pi / L unless it is refined from
-    the trigger's hypotheses: the fit first looks along frequency. With ``fit_cfo=False`` the frequency is taken as known.
+    ``start_samples`` must be right to about a sample, ``cfo_rad_per_sample`` to 8 pi / L: the fit first looks along
+    frequency. With ``fit_cfo=False`` the frequency is taken as known.
     """
     x, waveform = complex_array("x", x), complex_array("waveform", waveform)
     require(
@@ -100,7 +100,7 @@ class _Fit:
         return value, slope
 
     def search_cfo(self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """The strongest frequency within two bins of 1 / L around the start, on a grid fine enough for Newton."""
+        """The strongest frequency within 8 pi / L around the start, on a grid fine enough for Newton."""
         step = np.pi / (2 * self.length)
         grid = step * np.arange(-16, 17)
         value, _ = self._model(delay, cfo)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The multiple-access channel: every client's burst through its own clock, oscillator and echoes, added up at the server.
+"""The multiple-access channel: each burst through its own clock, oscillator and echoes, added up at the server.
 
 A client whose clock runs fast by ``clock_ppm`` has sent ``1 + clock_ppm 1e-6`` of its samples by the time the server
 has taken one; its burst's sample m arrives at server time ``stream_offset + delay + m / (1 + ppm 1e-6)``.

@@ -74,11 +74,11 @@ def normalised_correlation(
 def _inverse_norms(x: npt.NDArray[np.complex64], length: int) -> npt.NDArray[np.float32]:
     """1 / ||x[i : i + length]|| for every i."""
     # float64: the difference of two long sums must still be good to a quiet window's energy.
-    running = np.concatenate(
-        ([0.0], np.cumsum(np.square(x.real, dtype=np.float64) + np.square(x.imag, dtype=np.float64)))
-    )
+    power = np.square(x.real, dtype=np.float64)
+    power += np.square(x.imag, dtype=np.float64)
+    running = np.concatenate(([0.0], np.cumsum(power)))
     energy = running[length:] - running[:-length]
-    floor = max(float(energy.max()) * _ENERGY_FLOOR, np.finfo(np.float32).tiny)
+    floor = max(float(energy.max()) * _ENERGY_FLOOR, float(np.finfo(np.float32).tiny))
     return (1 / np.sqrt(np.maximum(energy, floor))).astype(np.float32)
 
 
@@ -104,9 +104,8 @@ def trigger_threshold(
     In noise a segment's squared correlation is Beta(1, L - 1); the distribution of the mean of four roots of it is
     found by convolving densities on a fine grid.
     """
-    wanted = real("false_alarm_per_sample", false_alarm_per_sample, 0.0, 1.0, open_low=True) / integer(
-        "hypotheses", hypotheses, 1
-    )
+    wanted = real("false_alarm_per_sample", false_alarm_per_sample, 0.0, 1.0, open_low=True)
+    wanted /= integer("hypotheses", hypotheses, 1)
     points = 4096
     edges = np.arange(points + 1) / points
     cell = -np.diff((1 - edges**2) ** (SEGMENT_SAMPLES - 1))
@@ -133,18 +132,17 @@ def find_triggers(
     x = complex_array("x", x)
     require(len(cfo_bank_rad) > 0, "cfo_bank_rad", cfo_bank_rad, "at least one frequency")
     refractory = integer("refractory_samples", refractory_samples, 1)
-    limit = (
-        trigger_threshold(hypotheses=len(cfo_bank_rad)) if threshold is None else real("threshold", threshold, 0.0, 1.0)
-    )
+    if threshold is None:
+        threshold = trigger_threshold(hypotheses=len(cfo_bank_rad))
+    threshold = real("threshold", threshold, 0.0, 1.0)
     bank = trigger_metric(x, cfo_bank_rad)
     metric = bank.max(axis=0)
     detections = []
-    for peak in _peaks(metric, limit, refractory):
-        cfo = cfo_bank_rad[int(bank[:, peak].argmax())]
-        fit = estimate_arrival(x, trigger(), peak - EDGE_SAMPLES, cfo)
-        detections.append(
-            Detection(float(fit.time_samples), float(fit.cfo_rad_per_sample), float(metric[peak]), float(fit.snr))
-        )
+    for peak in _peaks(metric, threshold, refractory):
+        hypothesis = cfo_bank_rad[int(bank[:, peak].argmax())]
+        fit = estimate_arrival(x, trigger(), peak - EDGE_SAMPLES, hypothesis)
+        time, cfo, snr = float(fit.time_samples), float(fit.cfo_rad_per_sample), float(fit.snr)
+        detections.append(Detection(time, cfo, float(metric[peak]), snr))
     return detections
 
 

@@ -66,7 +66,7 @@ def _turn_per_symbol(stride: int, repeats: int, width: int) -> int:
 
 
 def quantise(entries: npt.ArrayLike, rng: np.random.Generator, abstain_below: float = 0.0) -> npt.NDArray[np.int8]:
-    """Gradient entries to votes: the sign, 0 (abstain) where ``|entry| < abstain_below``, a fair coin for exact zeros."""
+    """Gradient entries to votes: the sign, 0 (abstain) where ``|entry| < abstain_below``, a coin for exact zeros."""
     values = real_array("entries", entries)
     threshold = real("abstain_below", abstain_below, 0.0)
     votes = np.where(values < 0, np.int8(-1), np.int8(1))
@@ -100,7 +100,7 @@ def encode(
         row = np.repeat(row[..., None, :], repeats, axis=-2)
     if rng is not None:
         phases = np.frombuffer(generator("rng", rng).bytes(row.size), np.uint8).reshape(row.shape)
-        row |= phases & 3
+        row |= phases & np.uint8(3)
     pairs = np.zeros((*lead, symbols * num.votes_per_symbol), np.complex128)
     if repeats == 1:
         pairs[..., :k] = _PACKED_PAIRS[row]

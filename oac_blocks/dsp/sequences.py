@@ -12,7 +12,7 @@ from oac_blocks.dsp._checks import integer, real, require
 
 
 def golay_pair(length: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """A binary complementary pair: their aperiodic autocorrelations add up to 2 * length at lag 0 and zero elsewhere."""
+    """A binary complementary pair: their aperiodic autocorrelations add up to zero at every lag but 0."""
     length = integer("length", length, 1, 1 << 20)
     require(length & (length - 1) == 0, "length", length, "a power of two")
     a = b = np.ones(1)

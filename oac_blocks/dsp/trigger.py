@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The server's call: a binary Golay-32 sequence four times over, BPSK, two samples a chip, root-raised-cosine pulses."""
+"""The server's call: a binary Golay-32 sequence four times over, BPSK, two samples a chip, RRC pulses."""
 
 from __future__ import annotations
 
