@@ -2,7 +2,7 @@
 # `make help` lists the targets. All of them but help and clean install what is missing first (scripts/setup.sh).
 
 PYTHON_BIN := .venv/bin/python
-PYTEST := $(PYTHON_BIN) -m pytest
+PYTEST := $(PYTHON_BIN) -m pytest -n 2 --dist loadgroup
 # More for the command of a target, as in: make test ARGS="-k ofdm -x"
 ARGS ?=
 
@@ -16,16 +16,16 @@ setup: ## install what is missing: GNU Radio from apt, Python packages into .ven
 	@bash scripts/setup.sh
 
 test: setup ## run the tests, without the slow ones
-	$(PYTEST) -n 2 -m "not slow" $(ARGS)
+	$(PYTEST) -m "not slow" $(ARGS)
 
 test-all: setup ## run all tests, the slow ones too
-	$(PYTEST) -n 2 $(ARGS)
+	$(PYTEST) $(ARGS)
 
 check: setup ## all that must hold before a commit: ruff, mypy, tests
 	$(PYTHON_BIN) -m ruff check .
 	$(PYTHON_BIN) -m ruff format --check .
 	$(PYTHON_BIN) -m mypy
-	$(PYTEST) -n 2 -m "not slow" $(ARGS)
+	$(PYTEST) -m "not slow" $(ARGS)
 
 # Run by the venv's interpreter, which Companion hands on to the flowgraphs that it runs: they find oac_blocks.
 companion: setup ## open GNU Radio Companion with our blocks; ARGS=grc_flows/NAME.grc opens a flowgraph

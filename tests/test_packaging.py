@@ -15,6 +15,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("oac_blocks", "fl_app", "calibration")
 
+# One worker for all of them: the wheel is built once.
+pytestmark = pytest.mark.xdist_group("packaging")
+
 
 def run(*command: object, cwd: Path) -> str:
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "PIP_"))}
