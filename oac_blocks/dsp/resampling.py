@@ -20,6 +20,8 @@ from oac_blocks.dsp.phasor import phasors
 _BLOCK = 2048  # FFT size of the fast resampler
 _GUARD = 128  # samples dropped at each end of a block, where the FFT's wrap-around shows
 _HOP = _BLOCK - 2 * _GUARD
+# A block that is cut off sharply rings up to the highest frequency, where a fractional delay spreads it far: fade it.
+_FADE = np.sin(np.pi / 2 * (np.arange(96) + 0.5) / 96).astype(np.float32) ** 2
 _BLOCKS_AT_ONCE = 64  # one megabyte an array: the temporaries stay in the cache
 _SERIES_ERROR = 1e-4  # relative, -80 dB: well below what the guard leaves
 _EXACT_OVERSAMPLING = 4
@@ -27,7 +29,10 @@ _EXACT_HALF_TAPS = 24
 
 
 def resample(x: npt.ArrayLike, positions: npt.ArrayLike) -> npt.NDArray[np.complex64]:
-    """x (..., n) at ``positions`` (..., m), in samples, float64; as good as -55 dB for our OFDM bursts.
+    """x (..., n) at ``positions`` (..., m), in samples, float64.
+
+    The error is below -90 dB for signals that leave the top tenth of the band empty, and -57 dB for OFDM bursts, whose
+    sharp symbol borders reach up to the highest frequency.
 
     Block by block: the delay at the block's middle is a phase ramp in the frequency domain, and what the clock drifts
     away from it within the block is a short Taylor series.
@@ -111,11 +116,14 @@ def _arguments(x: Any, positions: Any) -> tuple[npt.NDArray[np.complex64], npt.N
 
 
 def _segments(padded: npt.NDArray[np.complex64], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.complex64]:
-    """Copies of x[start : start + _BLOCK] for each start; ``padded`` is x with a block of zeros on either side."""
+    """Copies of x[start : start + _BLOCK], faded at both ends; ``padded`` is x with a block of zeros on either side."""
     windows = np.lib.stride_tricks.sliding_window_view(padded, _BLOCK, axis=-1)
     starts = np.clip(starts + _BLOCK, 0, padded.shape[-1] - _BLOCK)
     lead = np.indices(starts.shape, sparse=True)[:-1]
-    return windows[(*lead, starts)]
+    segments = windows[(*lead, starts)]
+    segments[..., : len(_FADE)] *= _FADE
+    segments[..., -len(_FADE) :] *= _FADE[::-1]
+    return segments
 
 
 def _series_length(largest_drift_samples: float) -> int:
