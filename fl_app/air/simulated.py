@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the airs that need no radio have in common: settings, a seed, the check of the input, and no memory.
+
+Every draw is named by the seed, its purpose, the round and the client, so a round comes out the same whatever was sent
+before, and a resumed run has nothing to restore.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_app.air.base import Mode, Uplink
+from fl_app.air.payload import check_payload
+from fl_app.air.settings import AirSettings
+from oac_blocks.dsp._checks import integer, require
+
+
+class SimulatedAir(ABC):
+    mode: Mode
+
+    def __init__(self, settings: AirSettings, n_clients: int, seed: int) -> None:
+        self.settings, self.mode = settings, settings.mode
+        self.n_clients, self.seed = integer("n_clients", n_clients, 1), integer("seed", seed, 0)
+
+    def check(
+        self, payload: npt.ArrayLike, clients: npt.ArrayLike, t: int
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+        return check_payload(payload, clients, t, self.mode, self.n_clients)
+
+    @abstractmethod
+    def uplink(self, payload: npt.NDArray[Any], clients: npt.NDArray[np.int64], t: int) -> Uplink: ...
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        require(state == {}, "state", state, "empty: the simulated airs remember nothing")

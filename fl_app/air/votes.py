@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How often did the air decide against the clients' majority, and how often should it have?"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from oac_blocks.dsp._checks import require
+from oac_blocks.dsp.bounds import mv_error_probability
+
+
+def vote_error_rate(votes: npt.ArrayLike, received: npt.ArrayLike) -> tuple[int, int]:
+    """(errors, compared): soft votes ``received`` (k,) whose sign is not that of the majority of ``votes`` (N, k).
+
+    Entries without a majority (ties, or all abstained) are not compared; a received zero is an error.
+    """
+    ballots, soft = _ballots(votes), np.asarray(received)
+    require(soft.shape == ballots.shape[1:], "received", f"shape {soft.shape}", f"of shape {ballots.shape[1:]}")
+    majority = np.sign(ballots.sum(axis=0, dtype=np.int32))
+    compared = majority != 0
+    errors = np.count_nonzero((np.sign(soft) != majority) & compared)
+    return int(errors), int(np.count_nonzero(compared))
+
+
+def expected_vote_error_rate(votes: npt.ArrayLike, snr: float, repeats: int = 1) -> float:
+    """Mean error probability over the entries with a majority, in independent Rayleigh fading; NaN if there is none.
+
+    ``snr`` is linear: the energy of one client's subcarrier over the noise variance of a subcarrier.
+    """
+    ballots = _ballots(votes)
+    n_clients = len(ballots)
+    plus = np.count_nonzero(ballots > 0, axis=0)
+    minus = np.count_nonzero(ballots < 0, axis=0)
+    # Few outcomes, many entries: count each outcome once.
+    counts = np.bincount(plus * (n_clients + 1) + minus)
+    outcome = np.flatnonzero(counts)
+    k_plus, k_minus = np.divmod(outcome, n_clients + 1)
+    decided = k_plus != k_minus
+    if not decided.any():
+        return float("nan")
+    probability = mv_error_probability(k_plus[decided], k_minus[decided], snr, repeats)
+    return float(np.average(probability, weights=counts[outcome[decided]]))
+
+
+def _ballots(votes: npt.ArrayLike) -> npt.NDArray[np.int8]:
+    ballots = np.asarray(votes)
+    require(ballots.dtype == np.int8, "votes", ballots.dtype, "an int8 array of -1, 0 and +1")
+    fits = ballots.ndim == 2 and ballots.size > 0
+    require(fits, "votes", f"shape {ballots.shape}", "of shape (N, k), N >= 1, k >= 1")
+    return ballots

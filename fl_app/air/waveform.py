@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The air as radios make it: each client's burst through its own clock, oscillator and echoes, added up, received.
+
+Client by client, so that memory does not grow with their number; burst by burst, so that it does not grow with the
+payload.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_app.air import front_end, snr
+from fl_app.air.base import Uplink
+from fl_app.air.bursts import Burst, air_time, early_samples, plan
+from fl_app.air.clipping import clip_entries
+from fl_app.air.clocks import Clocks
+from fl_app.air.gains import mean_gain
+from fl_app.air.levels import Levels, analog_levels, onebit_levels
+from fl_app.air.path import Path, draw_path
+from fl_app.air.peaks import PeakMeter
+from fl_app.air.precoding import client_precoding
+from fl_app.air.settings import AirSettings
+from fl_app.air.simulated import SimulatedAir
+from fl_app.streams import stream
+from oac_blocks.dsp import analog, frame, fsk_mv, ofdm, preamble
+
+ComplexArray = npt.NDArray[np.complex64]
+
+_ECHO_TAIL_SAMPLES = 64  # behind the last symbol, so that resampling meets no edge there
+
+
+class WaveformAir(SimulatedAir):
+    def __init__(self, settings: AirSettings, n_clients: int, seed: int) -> None:
+        super().__init__(settings, n_clients, seed)
+        self.num = settings.numerology()
+        self.clocks = Clocks(settings, n_clients, seed)
+        self.mean_gain = mean_gain(settings) if self.mode == "analog" else 1.0
+        # More clients than shifts share them; only following each client's timing would suffer by it.
+        self.sync = preamble.shared_slot(min(n_clients, preamble.max_clients(self.num)), self.num)
+        # The server begins to listen one prefix before a burst in time would arrive, for those that come early.
+        self.nominal_samples = settings.cp_samples
+
+    def uplink(self, payload: npt.NDArray[Any], clients: npt.NDArray[np.int64], t: int) -> Uplink:
+        values, clients = self.check(payload, clients, t)
+        if self.mode == "onebit":
+            levels = onebit_levels(self.settings)
+        else:
+            levels = analog_levels(self.settings, values, self.mean_gain)
+        bursts = plan(values.shape[1], self.settings)
+        peaks = PeakMeter(self.num, len(bursts) * len(clients))
+        received = np.empty(values.shape[1], np.float32)
+        powers = []
+        for index, burst in enumerate(bursts):
+            clean = self._add_up(values[:, burst.entries], clients, burst, (t, index), levels, peaks)
+            noise = stream(self.seed, "air noise", t, index)
+            samples = front_end.receive(clean, len(clients), levels, self.settings, noise)
+            samples = samples[self.nominal_samples :][: burst.layout.samples]
+            powers.append(snr.measure(samples, burst.layout, early_samples(self.settings)))
+            received[burst.entries] = self._decode(samples, burst, levels, len(clients))
+        received = clip_entries(received, self.settings.clip_level)
+        return Uplink(received, *air_time(bursts), snr.snr_db(powers, len(clients)), peaks.db())
+
+    def _add_up(
+        self,
+        values: npt.NDArray[Any],
+        clients: npt.NDArray[np.int64],
+        burst: Burst,
+        when: tuple[int, int],
+        levels: Levels,
+        peaks: PeakMeter,
+    ) -> ComplexArray:
+        """What arrives at the server of all clients' bursts, before its own noise."""
+        samples = self.nominal_samples + burst.layout.samples + _ECHO_TAIL_SAMPLES
+        total = np.zeros(samples, np.complex64)
+        ppm = self.clocks.ppm(when[0])
+        for row, client in zip(values, clients.tolist(), strict=True):
+            where = (*when, client)
+            path = draw_path(self.settings, float(ppm[client]), burst.layout, self.nominal_samples, self.seed, where)
+            grid = self._encode(row, path, burst, levels)
+            peaks.look_at(grid)
+            sync = self.sync[client % len(self.sync)]
+            total += path.carry(frame.assemble(ofdm.modulate(grid, self.num), sync, burst.layout), samples)
+        return total
+
+    def _encode(self, values: npt.NDArray[Any], path: Path, burst: Burst, levels: Levels) -> ComplexArray:
+        """The payload's grid (symbols, active) as the client sends it."""
+        if self.mode == "onebit":
+            phases = stream(self.seed, "air vote phases", *path.where)
+            return fsk_mv.encode(values, self.num, phases, self.settings.repeats)
+        precoding = client_precoding(path, self.nominal_samples, burst.layout, levels.sample_noise, self.settings)
+        return analog.encode(values, self.num, levels.scale, precoding)
+
+    def _decode(
+        self, samples: ComplexArray, burst: Burst, levels: Levels, participants: int
+    ) -> npt.NDArray[np.float32]:
+        payload = frame.payload_of(samples, burst.layout)
+        grid = ofdm.demodulate(payload, self.num, early_samples(self.settings))
+        if self.mode == "onebit":
+            # The mean over the copies, so that a soft vote means the same for any number of them.
+            soft = fsk_mv.detect(grid, len(burst), self.num, self.settings.repeats)
+            return soft / np.float32(self.settings.repeats)
+        return analog.decode(grid, len(burst), self.num, levels.scale, participants, self.mean_gain)
