@@ -22,6 +22,8 @@ _PAIRS = np.zeros((12, 2), np.complex64)
 _PAIRS[0:4, 1] = _QPSK
 _PAIRS[8:12, 0] = _QPSK
 _PACKED_PAIRS = _PAIRS.view(np.complex128).ravel()
+_ABSTAIN = 4
+_ROWS_AT_ONCE = 1 << 15
 
 
 def symbols_needed(k: int, num: Numerology, repeats: int = 1) -> int:
@@ -101,12 +103,21 @@ def encode(
     if rng is not None:
         phases = np.frombuffer(generator("rng", rng).bytes(row.size), np.uint8).reshape(row.shape)
         row |= phases & np.uint8(3)
-    pairs = np.zeros((*lead, symbols * num.votes_per_symbol), np.complex128)
+    rows = np.full((*lead, symbols * num.votes_per_symbol), _ABSTAIN, np.uint8)
     if repeats == 1:
-        pairs[..., :k] = _PACKED_PAIRS[row]
+        rows[..., :k] = row
     else:
-        pairs[..., pair_positions(k, num, repeats)] = _PACKED_PAIRS[row]
-    return pairs.view(np.complex64).reshape(*lead, symbols, num.active_subcarriers)
+        rows[..., pair_positions(k, num, repeats)] = row
+    return _look_up(rows.ravel()).view(np.complex64).reshape(*lead, symbols, num.active_subcarriers)
+
+
+def _look_up(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.complex128]:
+    """The packed pair for each row number, in pieces: NumPy widens the numbers to 8 bytes while it looks them up."""
+    pairs = np.empty(rows.size, np.complex128)
+    for start in range(0, rows.size, _ROWS_AT_ONCE):
+        some = slice(start, start + _ROWS_AT_ONCE)
+        np.take(_PACKED_PAIRS, rows[some], out=pairs[some], mode="clip")
+    return pairs
 
 
 def energies(grid: npt.ArrayLike, k: int, num: Numerology, repeats: int = 1) -> npt.NDArray[np.float32]:
