@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Data sets and their division among clients."""
+
+from fl_app.data.dataset import DataError, Dataset
+from fl_app.data.load import DATASET_NAMES, canonical_dataset_name, load_dataset
+from fl_app.data.partition import PARTITION_NAMES, partition
+
+__all__ = [
+    "DATASET_NAMES",
+    "PARTITION_NAMES",
+    "DataError",
+    "Dataset",
+    "canonical_dataset_name",
+    "load_dataset",
+    "partition",
+]

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The letters of matplotlib's own fonts as distance fields: how far each point is from the edge of the stroke.
+
+From a distance field any thickness of stroke follows by a threshold, after any warp. Only sums, products, quotients
+and square roots are used, which IEEE 754 rounds alike everywhere: outlines come in font units (no hinting, no
+scaling by FreeType), and are filled by counting edges here. So the result does not depend on the machine, on its
+installed fonts or on the version of FreeType.
+"""
+
+from __future__ import annotations
+
+import string
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib import ft2font
+from numpy.typing import NDArray
+from scipy import ndimage
+
+LETTERS = string.ascii_uppercase + string.ascii_lowercase
+
+# Every font in matplotlib's folder that draws all 52 letters; the others there are symbols, or empty boxes.
+TRAIN_FONTS = (
+    "DejaVuSans.ttf",
+    "DejaVuSans-Bold.ttf",
+    "DejaVuSans-Oblique.ttf",
+    "DejaVuSansMono.ttf",
+    "DejaVuSansMono-Oblique.ttf",
+    "DejaVuSansMono-BoldOblique.ttf",
+    "DejaVuSerif.ttf",
+    "DejaVuSerif-Bold.ttf",
+    "DejaVuSerif-BoldItalic.ttf",
+    "STIXGeneral.ttf",
+    "STIXGeneralBol.ttf",
+    "STIXGeneralItalic.ttf",
+    "cmb10.ttf",
+    "cmmi10.ttf",
+    "cmr10.ttf",
+    "cmtt10.ttf",
+)
+TEST_FONTS = (
+    "DejaVuSans-BoldOblique.ttf",
+    "DejaVuSansMono-Bold.ttf",
+    "DejaVuSerif-Italic.ttf",
+    "STIXGeneralBolIta.ttf",
+    "cmss10.ttf",
+    "cmti10.ttf",
+)
+
+FIELD_CELLS = 96  # side of a distance field
+GLYPH_CELLS = 64  # the longer side of the letter in it; the rest is margin
+OVERSAMPLING = 2  # the outline is filled on a grid this much finer
+CURVE_PIECES = 8  # straight pieces per quadratic curve
+
+_MOVE, _LINE, _CURVE, _CLOSE = 1, 2, 3, 79  # matplotlib's path codes; TrueType has quadratic curves only
+
+
+def font_path(name: str) -> Path:
+    """Where matplotlib keeps its own copy of a font."""
+    return Path(matplotlib.get_data_path()) / "fonts" / "ttf" / name
+
+
+def distance_fields(font_name: str) -> NDArray[np.float32]:
+    """Signed distances (negative inside the stroke) of the 52 LETTERS, shape (52, FIELD_CELLS, FIELD_CELLS).
+
+    In units of the letter's longer side; row 0 is the top.
+    """
+    font = ft2font.FT2Font(str(font_path(font_name)))
+    return np.stack([_distance_field(_fill(_edges(font, letter))) for letter in LETTERS])
+
+
+def _edges(font: ft2font.FT2Font, letter: str) -> NDArray[np.float64]:
+    """The outline as straight pieces (x0, y0, x1, y1), in font units."""
+    no_scale: Any = getattr(ft2font, "LoadFlags", int)(1)  # FT_LOAD_NO_SCALE; a plain number before matplotlib 3.10
+    font.load_char(ord(letter), flags=no_scale)
+    vertices, codes = font.get_path()
+    edges: list[tuple[float, float, float, float]] = []
+    start = here = (0.0, 0.0)
+
+    def line_to(point: tuple[float, float]) -> None:
+        nonlocal here
+        edges.append((*here, *point))
+        here = point
+
+    position = 0
+    while position < len(codes):
+        code, point = int(codes[position]), (float(vertices[position, 0]), float(vertices[position, 1]))
+        position += 1
+        if code == _MOVE:
+            start = here = point
+        elif code == _LINE:
+            line_to(point)
+        elif code == _CLOSE:
+            line_to(start)
+        elif code == _CURVE:
+            end = (float(vertices[position, 0]), float(vertices[position, 1]))
+            position += 1
+            origin = here
+            for piece in range(1, CURVE_PIECES + 1):
+                t = piece / CURVE_PIECES
+                a, b, c = (1 - t) * (1 - t), 2 * t * (1 - t), t * t
+                line_to((a * origin[0] + b * point[0] + c * end[0], a * origin[1] + b * point[1] + c * end[1]))
+        else:
+            raise ValueError(f"the outline of {letter!r} has the unknown path code {code}")
+    return np.array(edges)
+
+
+def _fill(edges: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """The letter as a bitmap: its longer side GLYPH_CELLS, in the middle of the field, oversampled."""
+    cells, size = FIELD_CELLS * OVERSAMPLING, GLYPH_CELLS * OVERSAMPLING
+    x, y = edges[:, 0::2], edges[:, 1::2]
+    longer = max(x.max() - x.min(), y.max() - y.min())
+    column = (x - (x.max() + x.min()) / 2) / longer * size + cells / 2
+    row = cells / 2 - (y - (y.max() + y.min()) / 2) / longer * size
+    middle = np.arange(cells)[:, None] + 0.5
+    upwards = np.where(row[:, 1] > row[:, 0], 1, -1)
+    crossed = (row.min(axis=1) <= middle) & (middle < row.max(axis=1))
+    line, edge = np.nonzero(crossed)
+    along = (middle[line, 0] - row[edge, 0]) / (row[edge, 1] - row[edge, 0])
+    at = column[edge, 0] + along * (column[edge, 1] - column[edge, 0])
+    winding = np.zeros((cells, cells + 1), np.int64)
+    np.add.at(winding, (line, np.clip(np.ceil(at - 0.5), 0, cells).astype(np.int64)), upwards[edge])
+    return np.cumsum(winding, axis=1)[:, :cells] != 0
+
+
+def _distance_field(inside: NDArray[np.bool_]) -> NDArray[np.float32]:
+    # The distance to the nearest cell of the other kind is half a cell too long, on either side.
+    outwards = ndimage.distance_transform_edt(~inside) - 0.5
+    inwards = ndimage.distance_transform_edt(inside) - 0.5
+    fine = np.where(inside, -inwards, outwards) / (GLYPH_CELLS * OVERSAMPLING)
+    quarter = fine[0::2, 0::2] + fine[0::2, 1::2] + fine[1::2, 0::2] + fine[1::2, 1::2]
+    return (quarter / 4).astype(np.float32)
