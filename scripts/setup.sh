@@ -73,16 +73,16 @@ install_required_packages() {
     local missing by_hand as_root=()
     mapfile -t missing < <(missing_packages "${required[@]}")
     ((${#missing[@]})) || return 0
-    by_hand="run as root: apt-get install ${required[*]}   then run make again"
+    by_hand="run as root: apt-get install ${required[*]}"
     if ((EUID != 0)); then
         as_root=(sudo)
         command -v sudo >/dev/null || fail "installing system packages takes root or sudo: ${missing[*]}" "$by_hand"
     fi
     step "looking for system packages" \
-        "check the network connection and the machine's apt sources, then run make again" \
+        "check the network connection and the apt sources, then run make again. Without sudo, $by_hand" \
         "${as_root[@]}" "${apt_get[@]}" update
     step "installing ${missing[*]} (a few minutes)" \
-        "see above; on Ubuntu, GNU Radio is in the component 'universe'. Or $by_hand" \
+        "check the network connection; on Ubuntu, GNU Radio is in the component 'universe'. Otherwise $by_hand" \
         "${as_root[@]}" "${apt_get[@]}" install --no-install-recommends "${missing[@]}"
 }
 
