@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What holds for every air: the same seed gives the same bits, whatever was sent before; bad input is named."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fl_app.air import AIR_NAMES, AirSettings, make_air
+
+EVERY_AIR = [(name, mode) for name in AIR_NAMES for mode in ("analog", "onebit")]
+
+
+def payload_for(mode, n, k, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.integers(-1, 2, (n, k), np.int8) if mode == "onebit" else rng.standard_normal((n, k), np.float32)
+
+
+@pytest.fixture(params=EVERY_AIR, ids="-".join)
+def settings(request):
+    name, mode = request.param
+    return AirSettings(name=name, mode=mode, profile="indoor", clock_walk_ppm=1.0)
+
+
+def test_same_seed_same_bits_whatever_happened_before(settings):
+    payload = payload_for(settings.mode, 3, 700)
+    fresh = make_air(settings, 3, seed=4).uplink(payload, np.arange(3), 5)
+    used = make_air(settings, 3, seed=4)
+    for t in (9, 0, 5):
+        used.uplink(payload_for(settings.mode, 2, 50, t), np.array([0, 2]), t)
+    again = used.uplink(payload, np.arange(3), 5)
+    assert np.array_equal(fresh.received, again.received)
+    assert (fresh.snr_db, fresh.pmepr_db, fresh.symbols) == (again.snr_db, again.pmepr_db, again.symbols)
+
+
+def test_a_resumed_air_goes_on_bit_for_bit(settings):
+    first = make_air(settings, 3, seed=4)
+    payload = payload_for(settings.mode, 3, 300)
+    for t in range(3):
+        first.uplink(payload, np.arange(3), t)
+    resumed = make_air(settings, 3, seed=4)
+    resumed.load_state(json.loads(json.dumps(first.state())))
+    expected = first.uplink(payload, np.arange(3), 3).received
+    assert np.array_equal(resumed.uplink(payload, np.arange(3), 3).received, expected)
+
+
+def test_another_seed_or_round_is_another_draw(settings):
+    payload = payload_for(settings.mode, 3, 300)
+    one = make_air(settings, 3, seed=4)
+    received = one.uplink(payload, np.arange(3), 0).received
+    others = [
+        one.uplink(payload, np.arange(3), 1).received,
+        make_air(settings, 3, 5).uplink(payload, np.arange(3), 0).received,
+    ]
+    for other in others:
+        assert np.array_equal(received, other) == (settings.name == "ideal")
+
+
+@pytest.mark.parametrize("k", [1, 2, 95, 96, 97, 385])
+def test_any_number_of_entries_passes_and_all_airs_count_the_same_symbols(settings, k):
+    uplink = make_air(settings, 4, 0).uplink(payload_for(settings.mode, 2, k), np.array([3, 1]), 2)
+    assert uplink.received.shape == (k,)
+    assert uplink.received.dtype == np.float32
+    assert np.isfinite(uplink.received).all()
+    payload_symbols = -(-k // (384 if settings.mode == "analog" else 96))
+    assert uplink.symbols == payload_symbols + min(4, payload_symbols)
+    assert uplink.air_seconds == pytest.approx(uplink.symbols * 16e-6)
+
+
+def test_the_order_of_the_participants_does_not_matter(settings):
+    payload = payload_for(settings.mode, 3, 200)
+    air, clients, order = make_air(settings, 5, 0), np.array([4, 0, 2]), [2, 0, 1]
+    straight = air.uplink(payload, clients, 1).received
+    turned = air.uplink(payload[order], clients[order], 1).received
+    assert turned == pytest.approx(straight, abs=1e-5 * np.abs(straight).max())
+
+
+def test_silence_is_survived(settings):
+    zeros = np.zeros((2, 150), np.int8 if settings.mode == "onebit" else np.float32)
+    uplink = make_air(settings, 2, 0).uplink(zeros, np.arange(2), 0)
+    assert np.isfinite(uplink.received).all()
+    if settings.mode == "analog":
+        assert np.abs(uplink.received).max() < 1e-20
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"clients": np.array([0, 0])}, "clients must be distinct client numbers from 0 to 2"),
+        ({"clients": np.array([0, 3])}, "clients must be distinct client numbers from 0 to 2"),
+        ({"clients": np.array([-1, 0])}, "clients must be distinct"),
+        ({"clients": np.array([0.0, 1.0])}, "clients must be distinct"),
+        ({"clients": np.array([], np.int64)}, "clients must be distinct .* at least one"),
+        ({"clients": np.array([0])}, r"payload must be of shape \(1 participants"),
+        ({"t": -1}, "t must be an integer >= 0, got -1"),
+        ({"t": 1.0}, "t must be an integer >= 0"),
+        ({"payload": np.zeros((2, 0), np.int8)}, "payload must be of shape"),
+        ({"payload": np.zeros(5, np.int8)}, "payload must be of shape"),
+        ({"payload": np.zeros((2, 5), np.int64)}, "payload must be"),
+    ],
+)
+def test_bad_input_is_named(settings, change, message):
+    arguments = {"payload": payload_for(settings.mode, 2, 5), "clients": np.arange(2), "t": 0, **change}
+    with pytest.raises(ValueError, match=message):
+        make_air(settings, 3, 0).uplink(**arguments)
+
+
+@pytest.mark.parametrize("name", AIR_NAMES)
+def test_wrong_values_are_named(name):
+    with pytest.raises(ValueError, match="payload must be finite, got 1 NaN"):
+        bad = np.array([[1.0, np.nan]], np.float32)
+        make_air(AirSettings(name=name, mode="analog"), 1, 0).uplink(bad, np.array([0]), 0)
+    with pytest.raises(ValueError, match="payload must be votes -1, 0 or"):
+        make_air(AirSettings(name=name), 1, 0).uplink(np.array([[2, 1]], np.int8), np.array([0]), 0)
+
+
+def test_load_state_refuses_what_it_does_not_know(settings):
+    with pytest.raises(ValueError, match="state must be empty"):
+        make_air(settings, 2, 0).load_state({"clock": 1})
+
+
+def test_ideal_is_the_mean_and_the_sum():
+    g = np.random.default_rng(0).standard_normal((5, 333), np.float32)
+    analog = make_air(AirSettings(name="ideal", mode="analog"), 5, 0).uplink(g, np.arange(5), 0)
+    assert analog.received == pytest.approx(g.astype(np.float64).mean(axis=0), rel=1e-6, abs=1e-9)
+    votes = payload_for("onebit", 5, 333)
+    onebit = make_air(AirSettings(name="ideal"), 5, 0).uplink(votes, np.arange(5), 0)
+    assert np.array_equal(onebit.received, votes.astype(int).sum(axis=0))
+    assert (analog.snr_db, analog.pmepr_db) == (None, None)
