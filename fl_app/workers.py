@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who computes the clients: this process, or several. The results are the same bit for bit.
+
+Client n and block n of the test set belong to process n modulo the number of processes, and their data is sent there
+once. A round then costs one broadcast to each process and one report from each client.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl_app.client import Broadcast, ClientGroup, ClientReport, Samples, Score, Task, blocks_of
+from fl_app.models import Buffers
+
+CLOSE_SECONDS = 5.0  # how long a process may take to end before it is killed
+
+
+class WorkerError(RuntimeError):
+    """A process of the pool failed; the message says which, how and at what."""
+
+
+class Workers(Protocol):
+    """All clients of a run."""
+
+    def assign(self, task: Task, clients: Sequence[Samples], test: Samples) -> None:
+        """Hand out the data, once, before the first round."""
+        ...
+
+    def train(self, broadcast: Broadcast) -> list[ClientReport]:
+        """One round: the reports of all clients, in the order of their numbers."""
+        ...
+
+    def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> tuple[float, float]:
+        """Accuracy (0..1) and mean loss on the test set."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def make_workers(count: int, n_clients: int) -> Workers:
+    """`count` processes, at most one per client; 0 computes in this process."""
+    return InProcess() if count == 0 else ProcessPool(min(count, n_clients))
+
+
+class InProcess:
+    """All clients one after the other, here."""
+
+    def assign(self, task: Task, clients: Sequence[Samples], test: Samples) -> None:
+        self._test_images = len(test)
+        self._group = ClientGroup(task, dict(enumerate(clients)), dict(enumerate(blocks_of(test))))
+
+    def train(self, broadcast: Broadcast) -> list[ClientReport]:
+        return list(self._group.train(broadcast))
+
+    def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> tuple[float, float]:
+        return _total(self._group.evaluate(w, buffers), self._test_images)
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class _Worker:
+    process: multiprocessing.process.BaseProcess
+    connection: Connection
+
+
+class ProcessPool:
+    """Processes that each hold some of the clients.
+
+    They are not forked from this process, which would copy torch's threads in whatever state they are, but from a
+    server process that has imported torch and done nothing else. They get ready while this process loads the data.
+    """
+
+    def __init__(self, count: int) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["fl_app.client"])
+        self._workers: list[_Worker] = []
+        try:
+            for _ in range(count):
+                here, there = context.Pipe()
+                process = context.Process(target=_serve, args=(there,), daemon=True)
+                process.start()
+                there.close()
+                self._workers.append(_Worker(process, here))
+        except BaseException:
+            self.close()
+            raise
+
+    def assign(self, task: Task, clients: Sequence[Samples], test: Samples) -> None:
+        self._test_images, count, blocks = len(test), len(self._workers), blocks_of(test)
+        for number, worker in enumerate(self._workers):
+            own_clients = {n: clients[n] for n in range(number, len(clients), count)}
+            own_blocks = {n: blocks[n] for n in range(number, len(blocks), count)}
+            self._send(worker, (task, own_clients, own_blocks))
+
+    def train(self, broadcast: Broadcast) -> list[ClientReport]:
+        reports: list[ClientReport] = self._ask(("train", broadcast), f"training round {broadcast.t}")
+        return sorted(reports, key=lambda report: report.client)
+
+    def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> tuple[float, float]:
+        scores: list[Score] = self._ask(("evaluate", w, buffers), "evaluating the model")
+        return _total(scores, self._test_images)
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.connection.close()  # the process reads the end of its pipe, and leaves
+        for worker in self._workers:
+            worker.process.join(CLOSE_SECONDS)
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+        self._workers = []
+
+    def _ask(self, request: tuple[Any, ...], what: str) -> list[Any]:
+        """Put one request to every process and collect the parts of all their answers."""
+        for worker in self._workers:
+            self._send(worker, request)
+        answers: list[Any] = []
+        busy = {worker.connection: worker for worker in self._workers}
+        while busy:
+            for connection in wait(list(busy)):
+                assert isinstance(connection, Connection)
+                try:
+                    kind, content = connection.recv()
+                except (EOFError, OSError):
+                    raise _death(busy[connection], what) from None
+                if kind == "part":
+                    answers.append(content)
+                elif kind == "failed":
+                    raise WorkerError(f"a worker process failed while {what}:\n{content}")
+                else:
+                    del busy[connection]
+        return answers
+
+    def _send(self, worker: _Worker, message: tuple[Any, ...]) -> None:
+        try:
+            worker.connection.send(message)
+        except (BrokenPipeError, ConnectionResetError):
+            raise _death(worker, "waiting for work") from None
+
+
+def _death(worker: _Worker, what: str) -> WorkerError:
+    worker.process.join(CLOSE_SECONDS)
+    code = worker.process.exitcode
+    how = f"was killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"ended with code {code}"
+    hint = " (the system may have run out of memory)" if code == -signal.SIGKILL else ""
+    return WorkerError(f"worker process {worker.process.pid} {how}{hint} while {what}")
+
+
+def _total(scores: Sequence[Score], images: int) -> tuple[float, float]:
+    ordered = sorted(scores, key=lambda score: score.block)  # sums of floats depend on their order
+    return sum(score.correct for score in ordered) / images, sum(score.loss_sum for score in ordered) / images
+
+
+def _serve(connection: Connection) -> None:
+    """The life of a worker process: its clients' data first, then requests until the pipe is closed."""
+    # Ctrl-C and a batch system's SIGTERM reach every process of the run. The main one finishes the round, and needs us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        group = ClientGroup(*connection.recv())
+        while True:
+            kind, *content = connection.recv()
+            parts = group.train(*content) if kind == "train" else group.evaluate(*content)
+            for part in parts:
+                connection.send(("part", part))
+            connection.send(("done", None))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return  # the main process is gone, or has closed the pool
+    except Exception:
+        connection.send(("failed", traceback.format_exc()))
