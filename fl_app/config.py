@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run is made of: one TOML file in sections, checked before anything starts.
+
+    settings = load_settings("configs/quickstart.toml", ["run.rounds=20", "selection.policy=top-k"])
+
+Imports no torch, so that the command line answers at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, get_args, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from fl_app.air.settings import AIR_NAMES, RESERVED_NAMES, AirSettings
+from fl_app.selection import CANDIDATE_RATIO, MAGNITUDE_SHARE, canonical_name
+from fl_app.toml_text import parse_value, to_toml
+
+QUICKSTART = "quickstart.toml"
+PAPER_RHO = 0.1
+LONG_LIST = 12  # a hint says all that is allowed, unless that is more than this
+NONE = "none"  # TOML has no null: this word stands for it where [air] allows None, as in snr_db = "none"
+_OPTIONAL = {name for name, hint in get_type_hints(AirSettings).items() if type(None) in get_args(hint)}
+
+
+class ConfigError(ValueError):
+    """Something in the settings is wrong; the message names the section, the key, the value and what is allowed."""
+
+
+class _Section(BaseModel):
+    # strict: "3" is no number and true is no count, as in TOML itself
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class RunSection(_Section):
+    seed: int = Field(1, ge=0, description="everything random follows from it")
+    rounds: int = Field(100, ge=1, description="communication rounds, T")
+    eval_every: int = Field(10, ge=1, description="rounds between two looks at the test set")
+    checkpoint_every: int = Field(5, ge=1, description="rounds between two checkpoints")
+    workers: int = Field(2, ge=0, le=1024, description="processes that train clients; 0: this one")
+    threads: int = Field(1, ge=1, le=1024, description="torch threads in each process")
+    device: str = Field("cpu", min_length=1, description='"cpu", "cuda", "cuda:1"')
+    out: str = Field("", description='the run\'s folder; "": a new one in runs/')
+
+
+class DataSection(_Section):
+    name: Literal["letters", "emnist-letters", "mnist", "fashion-mnist", "cifar10", "cifar100"] = "letters"
+    root: str = Field("", description='where the files lie; "": the usual places')
+    download: bool = Field(True, description="fetch what is missing")
+    partition: Literal["iid", "dirichlet", "shards"] = "dirichlet"
+    alpha: float = Field(0.3, gt=0, description="of Dirichlet: smaller is more uneven")
+    shards_per_client: int = Field(2, ge=1, description="of shards")
+    limit: int = Field(0, ge=0, description="training images used; 0: all")
+    test_limit: int = Field(0, ge=0, description="test images used; 0: all")
+
+
+class ModelSection(_Section):
+    name: Literal["cnn", "resnet18"] = "cnn"
+    width: int = Field(64, ge=1, description="channels of ResNet-18's first stage")
+
+
+class ClientsSection(_Section):
+    n: int = Field(2, ge=1, description="clients, N")
+    H: int = Field(5, ge=1, description="local steps a round")
+    batch_size: int = Field(50, ge=1)
+    lr: float = Field(0.01, ge=0, description="local learning rate, eta_l")
+    abstain_below: float = Field(0.0, ge=0, description="one-bit: a client does not vote on smaller gradients")
+
+
+class ServerSection(_Section):
+    lr: float = Field(0.01, gt=0, description="global learning rate, eta")
+
+
+class SelectionSection(_Section):
+    policy: str = Field("fair-k", description="fair-k, top-k, age-top-k, top-rand, round-robin, rand-k, dense")
+    rho: float | None = Field(None, gt=0, le=1, description="share of the entries sent in a round, k/d")
+    k: int | None = Field(None, ge=1, description="entries sent in a round, instead of rho")
+    k_m_ratio: float = Field(MAGNITUDE_SHARE, ge=0, le=1, description="k_M/k of fair-k and top-rand")
+    r_ratio: float = Field(CANDIDATE_RATIO, ge=1, description="r/k of age-top-k")
+
+    @field_validator("policy")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        return canonical_name(name)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rho_or_k(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        if given.get("rho") is not None and given.get("k") is not None:
+            raise ValueError(f"rho = {given['rho']} and k = {given['k']} say the same thing: give one of them")
+        if given.get("rho") is None and given.get("k") is None:
+            return {**given, "rho": PAPER_RHO}
+        return given
+
+    def entries(self, d: int) -> int:
+        """k, for a model of d parameters."""
+        if self.k is not None:
+            if self.k > d:
+                raise ConfigError(f"[selection] k = {self.k}: the model has only {d} parameters")
+            return self.k
+        assert self.rho is not None
+        return max(1, round(self.rho * d))
+
+
+class Settings(BaseModel):
+    """All that decides a run's outcome, and where and how it is computed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    run: RunSection = RunSection()
+    data: DataSection = DataSection()
+    model: ModelSection = ModelSection()
+    clients: ClientsSection = ClientsSection()
+    server: ServerSection = ServerSection()
+    selection: SelectionSection = SelectionSection()
+    air: AirSettings = AirSettings()
+
+    @field_validator("air", mode="before")
+    @classmethod
+    def _words_of_air(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        name = given.get("name", AIR_NAMES[0])
+        if name not in (*AIR_NAMES, *RESERVED_NAMES):
+            raise ValueError(f"name = {name!r}: {_nearest(str(name), AIR_NAMES)}")
+        return {key: None if value == NONE and key in _OPTIONAL else value for key, value in given.items()}
+
+    def toml(self) -> str:
+        """The settings in full, as a file that `load_settings` reads."""
+        comments = {
+            (section, key): field.description
+            for section, part in self
+            if isinstance(part, BaseModel)
+            for key, field in type(part).model_fields.items()
+            if field.description
+        }
+        return to_toml(self._plain(), comments)
+
+    def _plain(self) -> dict[str, dict[str, Any]]:
+        tree = self.model_dump(exclude_none=True)
+        tree["air"] = {key: NONE if value is None else value for key, value in dataclasses.asdict(self.air).items()}
+        return tree
+
+    def with_values(self, **sections: dict[str, Any]) -> Settings:
+        """A checked copy with some values changed: `settings.with_values(run={"seed": 2})`."""
+        tree = self._plain()
+        for section, values in sections.items():
+            tree[section].update(values)
+        return check(tree, "settings")
+
+
+def load_settings(config: str | Path | None = None, overrides: Sequence[str] = ()) -> Settings:
+    """The settings of a TOML file (a path, or the name of one that comes with the package), with overrides.
+
+    config: None is the quickstart; overrides: "section.key=value", the value as in TOML, strings also without quotes.
+    """
+    path = find_config(config)
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is no TOML: {error}") from None
+    for override in overrides:
+        _override(tree, override)
+    return check(tree, str(path))
+
+
+def find_config(config: str | Path | None) -> Path:
+    """The file meant by a path or by the name of a shipped config, "prototype" say."""
+    if config is not None and Path(config).is_file():
+        return Path(config)
+    shipped = Path(str(resources.files("fl_app") / "configs"))
+    name = QUICKSTART if config is None else str(config).removesuffix(".toml") + ".toml"
+    if (shipped / name).is_file():
+        return shipped / name
+    names = sorted(file.stem for file in shipped.glob("*.toml"))
+    raise ConfigError(f"there is no file {config}, and no config of that name: {_nearest(str(config), names)}")
+
+
+def _override(tree: dict[str, Any], text: str) -> None:
+    path, equals, value = text.partition("=")
+    keys = [key.strip() for key in path.split(".")]
+    if not equals or len(keys) < 2 or not all(keys):
+        raise ConfigError(f"--set {text}: write section.key=value, for example run.rounds=20")
+    if keys == ["selection", "rho"] or keys == ["selection", "k"]:  # one replaces the other
+        for other in ("rho", "k"):
+            tree.get("selection", {}).pop(other, None)
+    branch = tree
+    for key in keys[:-1]:
+        branch = branch.setdefault(key, {})
+        if not isinstance(branch, dict):
+            raise ConfigError(f"--set {text}: {key} is a value, not a section")
+    branch[keys[-1]] = parse_value(value.strip())
+
+
+def check(tree: dict[str, Any], source: str) -> Settings:
+    """Settings from plain values; `source` names them in an error."""
+    try:
+        return Settings.model_validate(tree)
+    except ValidationError as error:
+        faults = [_explain([str(place) for place in fault["loc"]], dict(fault)) for fault in error.errors()]
+        raise ConfigError("\n".join(f"{source}: {fault}" for fault in faults)) from None
+
+
+def _explain(location: list[str], fault: dict[str, Any]) -> str:
+    """One fault in one sentence: section, key, value, what is allowed."""
+    section, keys = location[0], location[1:]
+    if not keys and fault["type"] == "extra_forbidden":
+        return f"[{section}]: unknown section; {_nearest(section, list(_keys()))}"
+    if not keys:
+        wrong_type = f"must be a section, not {fault['input']!r}"
+        return f"[{section}] {fault['ctx']['error'] if fault['type'] == 'value_error' else wrong_type}"
+    key, known = keys[-1], _keys().get(section, [])
+    if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        homes = [other for other, names in _keys().items() if key in names]
+        hint = f"it belongs to [{homes[0]}]" if homes else _nearest(key, known)
+        return f"[{section}] {key}: unknown key; {hint}"
+    value = fault["input"]
+    if fault["type"] == "literal_error":
+        allowed = fault["ctx"]["expected"].replace(" or ", ", ").replace("'", "").split(", ")
+        return f"[{section}] {key} = {value!r}: {_nearest(str(value), allowed)}"
+    if fault["type"] == "value_error":
+        return f"[{section}] {key} = {value!r}: {fault['ctx']['error']}"
+    return f"[{section}] {'.'.join(keys)} = {value!r}: {_ask(fault['msg'])}"
+
+
+def _ask(message: str) -> str:
+    message = message.replace("Input should be", "must be", 1)
+    return message.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
+
+
+def _nearest(given: str, allowed: Sequence[str]) -> str:
+    close = difflib.get_close_matches(given, allowed, n=1, cutoff=0.5)
+    if close and len(allowed) > LONG_LIST:
+        return f"did you mean {close[0]!r}?"
+    return (f"did you mean {close[0]!r}? " if close else "") + f"There are {', '.join(allowed)}"
+
+
+def _keys() -> dict[str, list[str]]:
+    """Section -> its keys."""
+    sections: dict[str, list[str]] = {}
+    for name, field in Settings.model_fields.items():
+        kind: Any = field.annotation
+        fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else kind.model_fields
+        sections[name] = [entry if isinstance(entry, str) else entry.name for entry in fields]
+    return sections
