@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The training loop: Algorithm 1 of the paper, line by line, with checkpoints around it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from fl_app.air.base import Air, Uplink
+from fl_app.air.votes import vote_error_rate
+from fl_app.checkpoints import Checkpoint
+from fl_app.client import Broadcast, ClientReport
+from fl_app.config import Settings
+from fl_app.events import Events
+from fl_app.metrics import RoundFigures, rows_from, summary
+from fl_app.models import Buffers, average_buffers
+from fl_app.prepare import Prepared, prepare
+from fl_app.runs import RunError, RunFolder
+from fl_app.server import Server
+from fl_app.workers import Workers, make_workers
+
+LOST_ROUNDS_ALLOWED = 3
+BUFFER_PREFIX = "buffer."
+
+
+class TrainingError(RuntimeError):
+    """The training itself cannot go on; the message says why and what to change."""
+
+
+class Training:
+    """The state of a run between two rounds, and one round after the other."""
+
+    def __init__(self, server: Server, workers: Workers, air: Air, buffers: Buffers) -> None:
+        self.server, self.workers, self.air, self.buffers = server, workers, air, buffers
+        self.rows: list[RoundFigures] = []
+        self.lost_in_a_row = 0
+
+    def play_round(self, evaluate: bool) -> RoundFigures:
+        """Round t of Algorithm 1."""
+        server, t, started = self.server, len(self.rows), time.perf_counter()
+        k = server.selected.size
+        # The server broadcasts w_t and S_t; every client trains, and keeps the entries where S_t = 1.
+        reports = self.workers.train(Broadcast(t, server.w, server.selected, self.buffers))
+        train_seconds = time.perf_counter() - started
+        # All clients with finite gradients transmit at once, and the air adds them up.
+        heard = [report for report in reports if report.payload is not None]
+        air_started = time.process_time()
+        uplink = self._transmit(heard, t)
+        air_cpu_seconds = time.process_time() - air_started
+        # The server updates g_t, w_{t+1}, A_{t+1} and S_{t+1}.
+        if uplink is not None and np.isfinite(uplink.received).all():
+            server.update(uplink.received)
+            self.buffers = average_buffers([report.buffers for report in heard])
+            self.lost_in_a_row = 0
+        else:
+            server.skip()
+            self.lost_in_a_row += 1
+        accuracy, test_loss = self.workers.evaluate(server.w, self.buffers) if evaluate else (None, None)
+        errors, compared = self._vote_errors(heard, uplink)
+        row = RoundFigures(
+            round=t,
+            k=k,
+            loss=float(np.mean([report.loss for report in heard])) if heard else None,
+            test_accuracy=accuracy,
+            test_loss=_finite(test_loss),
+            mean_aou=float(server.age.mean()),
+            max_aou=int(server.age.max()),
+            participation=float(np.count_nonzero(server.times_sent > 1) / server.d),
+            dropped_clients=len(reports) - len(heard),
+            vote_error_rate=errors / compared if compared else None,
+            votes_compared=compared,
+            symbols=uplink.symbols if uplink else 0,
+            air_seconds=uplink.air_seconds if uplink else 0.0,
+            snr_db=_finite(uplink.snr_db) if uplink else None,
+            pmepr_db=_finite(uplink.pmepr_db) if uplink else None,
+            train_seconds=train_seconds,
+            air_cpu_seconds=air_cpu_seconds,
+            seconds=time.perf_counter() - started,
+        )
+        self.rows.append(row)
+        return row
+
+    def _transmit(self, heard: Sequence[ClientReport], t: int) -> Uplink | None:
+        if not heard:
+            return None
+        payload = np.stack([report.payload for report in heard if report.payload is not None])
+        return self.air.uplink(payload, np.array([report.client for report in heard], np.int64), t)
+
+    def _vote_errors(self, heard: Sequence[ClientReport], uplink: Uplink | None) -> tuple[int, int]:
+        if uplink is None or self.air.mode != "onebit":
+            return 0, 0
+        return vote_error_rate(np.stack([r.payload for r in heard if r.payload is not None]), uplink.received)
+
+    def checkpoint(self, fingerprint: str) -> Checkpoint:
+        """All that `restore` needs: everything else follows from the settings."""
+        arrays = {**self.server.arrays(), **{BUFFER_PREFIX + name: array for name, array in self.buffers.items()}}
+        state = {
+            "fingerprint": fingerprint,
+            "policy": self.server.policy.state(),
+            "air": self.air.state(),
+            "lost_in_a_row": self.lost_in_a_row,
+            "rows": [asdict(row) for row in self.rows],
+        }
+        return Checkpoint(len(self.rows), arrays, state)
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        arrays, state = checkpoint.arrays, checkpoint.state
+        self.server.load_arrays(arrays)
+        self.server.policy.load_state(state["policy"])
+        self.air.load_state(state["air"])
+        self.buffers = {
+            name.removeprefix(BUFFER_PREFIX): array for name, array in arrays.items() if name.startswith(BUFFER_PREFIX)
+        }
+        self.lost_in_a_row = state["lost_in_a_row"]
+        self.rows = rows_from(state["rows"])
+
+
+def train(
+    settings: Settings,
+    folder: RunFolder,
+    on_round: Callable[[RoundFigures], None],
+    should_stop: Callable[[], bool],
+) -> dict[str, Any] | None:
+    """Train from the folder's latest checkpoint, or from the beginning, to the last round.
+
+    Returns the result, or None if `should_stop` ended it after a round; the folder then has a checkpoint to go on from.
+    """
+    checkpoint = folder.latest()
+    workers = make_workers(settings.run.workers, settings.clients.n)
+    try:
+        prepared = prepare(settings)
+        if checkpoint is not None and checkpoint.state["fingerprint"] != prepared.fingerprint:
+            raise RunError(f"{folder.path} was trained on other data or other weights than its config.toml makes now")
+        prepared.plot(folder.path / "partition.png")
+        workers.assign(prepared.task, prepared.clients, prepared.test)
+        training = Training(prepared.server, workers, prepared.air, prepared.buffers)
+        if checkpoint is not None:
+            training.restore(checkpoint)
+        folder.start_metrics(training.rows)
+        return _train_on(settings, folder, prepared, training, on_round, should_stop)
+    finally:
+        workers.close()
+
+
+def _train_on(
+    settings: Settings,
+    folder: RunFolder,
+    prepared: Prepared,
+    training: Training,
+    on_round: Callable[[RoundFigures], None],
+    should_stop: Callable[[], bool],
+) -> dict[str, Any] | None:
+    rounds = settings.run.rounds
+    events = Events(folder.events, len(training.rows))
+    try:
+        while len(training.rows) < rounds:
+            done = len(training.rows) + 1
+            row = training.play_round(evaluate=done in (1, rounds) or done % settings.run.eval_every == 0)
+            folder.append(row)
+            events.add(row)
+            on_round(row)
+            if training.lost_in_a_row == LOST_ROUNDS_ALLOWED:
+                raise TrainingError(
+                    f"no client had finite gradients in {LOST_ROUNDS_ALLOWED} rounds in a row, the last being round "
+                    f"{done}: the training has diverged; try smaller learning rates than "
+                    f"[clients] lr = {settings.clients.lr} and [server] lr = {settings.server.lr}"
+                )
+            stopping = done < rounds and should_stop()
+            if stopping or done == rounds or done % settings.run.checkpoint_every == 0:
+                folder.save(training.checkpoint(prepared.fingerprint))
+            if stopping:
+                return None
+    finally:
+        events.close()
+    result = result_of(settings, folder, prepared.server, training.rows)
+    folder.write_result(result)
+    return result
+
+
+def result_of(settings: Settings, folder: RunFolder, server: Server, rows: Sequence[RoundFigures]) -> dict[str, Any]:
+    """A run's outcome for people and scripts."""
+    return {
+        "run": str(folder.path),
+        "policy": settings.selection.policy,
+        "air": settings.air.name,
+        "mode": settings.air.mode,
+        "seed": settings.run.seed,
+        "d": server.d,
+        "k": server.policy.k,
+        **summary(rows),
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and np.isfinite(value) else None
