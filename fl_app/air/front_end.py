@@ -11,7 +11,9 @@ from fl_app.air.levels import Levels
 from fl_app.air.settings import AirSettings
 from oac_blocks.dsp.channel import Receiver
 
-_CONVERTER_HEADROOM = 4.0  # full scale over the expected RMS of a part: 12 dB, a peak of OFDM beyond it is one in 10^4
+# Full scale over the expected RMS of a part: 12 dB for the peaks of OFDM (one sample in 10^4 is beyond), 9.5 dB for a
+# channel that is better than its mean. The receiver sets it before it knows the burst.
+_CONVERTER_HEADROOM = 12.0
 _LARGEST_PART = np.float32(1e12)  # of an impulse, if no converter cuts it: its energy must still be a float32
 
 
@@ -37,6 +39,5 @@ def receive(
 
 
 def expected_power(participants: int, settings: AirSettings) -> float:
-    """Mean power of a payload sample if nobody abstains and fading has mean power 1: a vote leaves one tone silent."""
-    used = settings.active_subcarriers / (2 if settings.mode == "onebit" else 1)
-    return participants * used / settings.fft_size
+    """Mean power of a sync symbol's samples, where all participants use all subcarriers; fading of mean power 1."""
+    return participants * settings.active_subcarriers / settings.fft_size

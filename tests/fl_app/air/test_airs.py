@@ -107,11 +107,11 @@ def test_bad_input_is_named(settings, change, message):
 
 @pytest.mark.parametrize("name", AIR_NAMES)
 def test_wrong_values_are_named(name):
+    analog, onebit = (make_air(AirSettings(name=name, mode=mode), 1, 0) for mode in ("analog", "onebit"))
     with pytest.raises(ValueError, match="payload must be finite, got 1 NaN"):
-        bad = np.array([[1.0, np.nan]], np.float32)
-        make_air(AirSettings(name=name, mode="analog"), 1, 0).uplink(bad, np.array([0]), 0)
+        analog.uplink(np.array([[1.0, np.nan]], np.float32), np.array([0]), 0)
     with pytest.raises(ValueError, match="payload must be votes -1, 0 or"):
-        make_air(AirSettings(name=name), 1, 0).uplink(np.array([[2, 1]], np.int8), np.array([0]), 0)
+        onebit.uplink(np.array([[2, 1]], np.int8), np.array([0]), 0)
 
 
 def test_load_state_refuses_what_it_does_not_know(settings):

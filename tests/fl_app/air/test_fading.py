@@ -59,7 +59,7 @@ def test_energies_without_the_shortcut_have_the_right_mean_and_spread(fading):
     air = make_air(AirSettings(name="fading", fading=fading, snr_db=10.0, repeats=2), 5, 2)
     soft = air.uplink(votes, np.arange(5), 0).received.astype(np.float64)
     assert abs(soft.mean() - (4 - 1)) < 3 * soft.std() / np.sqrt(len(soft))
-    # For fixed amplitudes E|s|^4 = 2K^2 - K, so the variance of an energy is K(K-1) + 2 K s2 + s2^2; two copies halve it.
+    # Fixed amplitudes: E|s|^4 = 2K^2 - K, so an energy's variance is K(K-1) + 2 K s2 + s2^2; two copies halve it.
     if fading == "none":
         variance = sum(K * (K - 1) + 2 * K * 0.1 + 0.01 for K in (4, 1)) / 2
         assert soft.var() == pytest.approx(variance, rel=0.03)
