@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from fl_app.air.settings import AirSettings
 from oac_blocks.dsp import analog, fsk_mv
-from oac_blocks.dsp._checks import integer
+from oac_blocks.dsp.checks import integer
 from oac_blocks.dsp.frame import FrameLayout
 
 _TIMING_SIGMAS = 4  # of the arrival's jitter must stay inside the prefix as well

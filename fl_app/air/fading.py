@@ -20,9 +20,7 @@ from fl_app.air.levels import analog_levels, onebit_levels
 from fl_app.air.simulated import SimulatedAir
 from fl_app.streams import stream
 from oac_blocks.dsp.fading import gains
-from oac_blocks.dsp.noise import complex_alpha_stable, complex_gaussian
-
-_LARGEST_AMPLITUDE = np.float32(1e12)  # of an impulse: its energy must still be a float32
+from oac_blocks.dsp.noise import complex_alpha_stable
 
 
 class FadingAir(SimulatedAir):
@@ -78,8 +76,4 @@ class FadingAir(SimulatedAir):
         return energies
 
     def _noise(self, n: int, power: float, *indices: int) -> npt.NDArray[np.complex64]:
-        rng, alpha = stream(self.seed, "air noise", *indices), self.settings.noise_alpha
-        if alpha == 2:
-            return complex_gaussian(n, power, rng)
-        impulses = complex_alpha_stable(n, alpha, power, rng).view(np.float32)
-        return impulses.clip(-_LARGEST_AMPLITUDE, _LARGEST_AMPLITUDE).view(np.complex64)
+        return complex_alpha_stable(n, self.settings.noise_alpha, power, stream(self.seed, "air noise", *indices))

@@ -14,7 +14,6 @@ from oac_blocks.dsp.channel import Receiver
 # Full scale over the expected RMS of a part: 12 dB for the peaks of OFDM (one sample in 10^4 is beyond), 9.5 dB for a
 # channel that is better than its mean. The receiver sets it before it knows the burst.
 _CONVERTER_HEADROOM = 12.0
-_LARGEST_PART = np.float32(1e12)  # of an impulse, if no converter cuts it: its energy must still be a float32
 
 
 def receive(
@@ -32,10 +31,7 @@ def receive(
         adc_bits=settings.adc_bits,
         adc_full_scale=_CONVERTER_HEADROOM * float(np.sqrt(expected / 2)),
     )
-    samples = receiver.receive(clean, rng)
-    if settings.noise_alpha < 2:
-        samples = samples.view(np.float32).clip(-_LARGEST_PART, _LARGEST_PART).view(np.complex64)
-    return limit_samples(samples, settings.limiter_level)
+    return limit_samples(receiver.receive(clean, rng), settings.limiter_level)
 
 
 def expected_power(participants: int, settings: AirSettings) -> float:

@@ -13,8 +13,8 @@ import scipy.special
 
 from fl_app.air.settings import AirSettings
 from oac_blocks.dsp import fading
-from oac_blocks.dsp._checks import require
 from oac_blocks.dsp.analog import precoder
+from oac_blocks.dsp.checks import require
 
 
 def mean_gain(settings: AirSettings, profile: str | None = None) -> float:

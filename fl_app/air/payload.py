@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_app.air.base import Mode
-from oac_blocks.dsp._checks import finite, integer, require
+from oac_blocks.dsp.checks import finite, integer, require
 
 
 def check_payload(

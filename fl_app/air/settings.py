@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from fl_app.air.base import Mode
-from oac_blocks.dsp._checks import integer, real, require
 from oac_blocks.dsp.analog import Inversion
 from oac_blocks.dsp.channel import MAX_PPM
+from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.dsp.fading import FADINGS, PROFILES, Fading
 from oac_blocks.dsp.numerology import Numerology
 
 AIR_NAMES = ("ideal", "fading", "waveform")
-RESERVED_NAMES = ("gnuradio", "pluto")  # they join in later issues
+RESERVED_NAMES = ("gnuradio", "pluto")  # not built yet
 
 Profile = Literal["flat", "indoor", "epa", "eva", "etu"]
 

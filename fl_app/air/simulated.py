@@ -16,7 +16,7 @@ import numpy.typing as npt
 from fl_app.air.base import Mode, Uplink
 from fl_app.air.payload import check_payload
 from fl_app.air.settings import AirSettings
-from oac_blocks.dsp._checks import integer, require
+from oac_blocks.dsp.checks import integer, require
 
 
 class SimulatedAir(ABC):

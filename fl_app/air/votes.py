@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from oac_blocks.dsp._checks import require
 from oac_blocks.dsp.bounds import mv_error_probability
+from oac_blocks.dsp.checks import require
 
 
 def vote_error_rate(votes: npt.ArrayLike, received: npt.ArrayLike) -> tuple[int, int]:

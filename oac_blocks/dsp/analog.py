@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from oac_blocks.dsp._checks import complex_array, integer, real, real_array, require
+from oac_blocks.dsp.checks import complex_array, integer, real, real_array, require
 from oac_blocks.dsp.numerology import Numerology
 
 Inversion = Literal["phase", "truncated"]

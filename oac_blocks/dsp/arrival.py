@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.fft
 
-from oac_blocks.dsp._checks import complex_array, integer, require
+from oac_blocks.dsp.checks import complex_array, integer, require
 from oac_blocks.dsp.phasor import phasors
 
 _MARGIN = 32  # samples around the waveform that take part, for the tails of a fractional delay

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.fft
 import scipy.special
 
-from oac_blocks.dsp._checks import complex_array, integer, real, require
+from oac_blocks.dsp.checks import complex_array, integer, real, require
 
 Number = np.float64 | npt.NDArray[np.float64]
 

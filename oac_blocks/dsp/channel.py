@@ -16,7 +16,7 @@ import numpy.typing as npt
 import scipy.signal
 
 from oac_blocks.dsp import noise
-from oac_blocks.dsp._checks import complex_array, generator, integer, real, require
+from oac_blocks.dsp.checks import complex_array, generator, integer, real, require
 from oac_blocks.dsp.fading import FADINGS, PROFILES, DelayProfile, impulse_responses
 from oac_blocks.dsp.phasor import phasors
 from oac_blocks.dsp.resampling import resample

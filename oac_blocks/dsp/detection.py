@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.fft
 
-from oac_blocks.dsp._checks import complex_array, integer, real, require
 from oac_blocks.dsp.arrival import estimate_arrival
+from oac_blocks.dsp.checks import complex_array, integer, real, require
 from oac_blocks.dsp.phasor import phasors
 from oac_blocks.dsp.trigger import EDGE_SAMPLES, SEGMENT_SAMPLES, SEGMENTS, segment, trigger
 

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from oac_blocks.dsp._checks import real, require
+from oac_blocks.dsp.checks import real, require
 from oac_blocks.dsp.noise import complex_gaussian
 
 Fading = Literal["none", "rayleigh", "rician"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from oac_blocks.dsp._checks import complex_array, integer, require
+from oac_blocks.dsp.checks import complex_array, integer, require
 from oac_blocks.dsp.numerology import Numerology
 
 ComplexArray = npt.NDArray[np.complex64]

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from oac_blocks.dsp._checks import complex_array, generator, integer, real, real_array, require
+from oac_blocks.dsp.checks import complex_array, generator, integer, real, real_array, require
 from oac_blocks.dsp.numerology import Numerology
 
 _QPSK = np.exp(1j * np.pi * (0.25 + 0.5 * np.arange(4)))

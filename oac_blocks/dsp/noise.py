@@ -6,9 +6,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from oac_blocks.dsp._checks import complex_array, integer, real, require
+from oac_blocks.dsp.checks import complex_array, integer, real, require
 
 Shape = int | tuple[int, ...]
+# In amplitudes of the Gaussian under it. Energies of what an FFT makes of it must still be float32, which ends at 3e38;
+# any receiver clips far below.
+_LARGEST_IMPULSE = 1e15
 
 
 def complex_gaussian(shape: Shape, power: float, rng: np.random.Generator) -> npt.NDArray[np.complex64]:
@@ -37,8 +40,7 @@ def complex_alpha_stable(
     # log of (sin((1-a)U)/E)^((1-a)/a) sin(aU) / sin(U)^(1/a): powers this high overflow otherwise.
     log_power = (1 - a) / a * (np.log(np.sin((1 - a) * angle)) - np.log(rng.standard_exponential(gaussian.shape)))
     log_power += np.log(np.sin(a * angle)) - np.log(np.sin(angle)) / a
-    # float32 ends at 3e38; a sample beyond 1e30 is "clipped by anything" just as well.
-    return (gaussian * np.exp(np.minimum(log_power / 2, np.log(1e30)))).astype(np.complex64)
+    return (gaussian * np.exp(np.minimum(log_power / 2, np.log(_LARGEST_IMPULSE)))).astype(np.complex64)
 
 
 def quantise(x: npt.ArrayLike, bits: int = 12, full_scale: float = 1.0) -> npt.NDArray[np.complex64]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oac_blocks.dsp._checks import integer, real, require
+from oac_blocks.dsp.checks import integer, real, require
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.fft
 
-from oac_blocks.dsp._checks import complex_array, integer, require
+from oac_blocks.dsp.checks import complex_array, integer, require
 from oac_blocks.dsp.numerology import Numerology
 
 ComplexArray = npt.NDArray[np.complex64]
@@ -97,4 +97,4 @@ def pmepr_db(grid: npt.ArrayLike, num: Numerology, oversampling: int = 4) -> npt
         power = np.square(bodies.real) + np.square(bodies.imag)
         with np.errstate(invalid="ignore"):
             ratio[some] = power.max(axis=-1) / power.mean(axis=-1)
-    return 10 * np.log10(ratio).reshape(grid.shape[:-1])
+    return np.float32(10) * np.log10(ratio).reshape(grid.shape[:-1])

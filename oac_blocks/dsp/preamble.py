@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from oac_blocks.dsp import ofdm
-from oac_blocks.dsp._checks import integer
 from oac_blocks.dsp.arrival import Arrival, estimate_arrival
+from oac_blocks.dsp.checks import integer
 from oac_blocks.dsp.detection import Detection, find_triggers, normalised_correlation, trigger_threshold
 from oac_blocks.dsp.numerology import Numerology
 from oac_blocks.dsp.sequences import zadoff_chu

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.fft
 
-from oac_blocks.dsp._checks import complex_array, require
+from oac_blocks.dsp.checks import complex_array, require
 from oac_blocks.dsp.phasor import phasors
 
 _BLOCK = 2048  # FFT size of the fast resampler
@@ -61,7 +61,9 @@ def _resample_run(padded: npt.NDArray[np.complex64], positions: npt.NDArray[np.f
     at -= np.arange(_HOP)
     drift = at.astype(np.float32)
     spectrum = scipy.fft.fft(_segments(padded, whole.astype(np.int64) - _GUARD), axis=-1, overwrite_x=True)
-    spectrum *= scipy.fft.ifftshift(phasors(2 * np.pi / _BLOCK * (offset - whole), _BLOCK, -_BLOCK // 2), axes=-1)
+    step = 2 * np.pi / _BLOCK * (offset - whole)
+    spectrum[..., : _BLOCK // 2] *= phasors(step, _BLOCK // 2)
+    spectrum[..., _BLOCK // 2 :] *= phasors(step, _BLOCK // 2, -_BLOCK // 2)
 
     derivative = (2j * np.pi * scipy.fft.fftfreq(_BLOCK)).astype(np.complex64)
     terms = []

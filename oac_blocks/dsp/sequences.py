@@ -8,7 +8,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from oac_blocks.dsp._checks import integer, real, require
+from oac_blocks.dsp.checks import integer, real, require
 
 
 def golay_pair(length: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
