@@ -43,7 +43,7 @@ class Checkpoint:
 def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint, and drop all but the last two."""
     stem = f"round-{checkpoint.rounds_done:05d}"
-    tensors = safetensors.numpy.save({name: np.ascontiguousarray(a) for name, a in checkpoint.arrays.items()})
+    tensors = safetensors.numpy.save({name: np.asarray(a, order="C") for name, a in checkpoint.arrays.items()})
     state = json.dumps(checkpoint.state)
     meta = {
         "format": FORMAT,

@@ -46,6 +46,7 @@ def value_text(value: Any) -> str:
 def parse_value(text: str) -> Any:
     """`0.2`, `true`, `[1, 2]`, `"a b"` as in a TOML file; anything else is a string without quotes."""
     try:
-        return tomllib.loads(f"value = {text}\n")["value"]
+        parsed = tomllib.loads(f"value = {text}\n")
     except tomllib.TOMLDecodeError:
         return text
+    return parsed["value"] if parsed.keys() == {"value"} else text

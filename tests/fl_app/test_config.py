@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Settings: every fault is named with its place and a way out, and what is written reads back the same."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fl_app.air import AIR_NAMES
+from fl_app.config import ConfigError, DataSection, ModelSection, check, find_config, load_settings
+from fl_app.data import DATASET_NAMES, PARTITION_NAMES
+from fl_app.models import MODEL_NAMES
+from fl_app.selection import POLICY_NAMES
+from fl_app.toml_text import parse_value, to_toml
+
+CONFIGS = sorted((Path(__file__).resolve().parents[2] / "configs").glob("*.toml"))
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ({"run": {"ruonds": 3}}, "[run] ruonds: unknown key; did you mean 'rounds'?"),
+        ({"air": {"snr": 3}}, "[air] snr: unknown key; did you mean 'snr_db'?"),
+        ({"air": {"rounds": 3}}, "[air] rounds: unknown key; it belongs to [run]"),
+        ({"airs": {}}, "[airs]: unknown section; did you mean 'air'?"),
+        ({"air": 3}, "[air] must be a section, not 3"),
+        ({"run": {"rounds": 0}}, "[run] rounds = 0: must be at least 1"),
+        ({"run": {"rounds": 2.5}}, "[run] rounds = 2.5: must be a valid integer"),
+        ({"run": {"rounds": True}}, "[run] rounds = True: must be a valid integer"),
+        ({"clients": {"lr": "fast"}}, "[clients] lr = 'fast': must be a valid number"),
+        ({"server": {"lr": float("inf")}}, "[server] lr = inf: must be a finite number"),
+        ({"data": {"name": "fashion"}}, "[data] name = 'fashion': did you mean 'fashion-mnist'? There are letters,"),
+        ({"selection": {"policy": "fare-k"}}, "did you mean 'fair-k'? There are fair-k, top-k,"),
+        ({"selection": {"rho": 1.5}}, "[selection] rho = 1.5: must be at most 1"),
+        ({"selection": {"rho": 0.1, "k": 3}}, "[selection] rho = 0.1 and k = 3 say the same thing"),
+        ({"air": {"name": "waevform"}}, "[air] name = 'waevform': did you mean 'waveform'? There are ideal,"),
+        ({"air": {"name": "pluto"}}, "'pluto' is not built yet"),
+        ({"air": {"fading": "rayleich"}}, "[air] fading = 'rayleich': did you mean 'rayleigh'?"),
+        ({"air": {"snr_db": 1e9}}, "[air] snr_db must be a finite number"),
+        ({"air": {"mode": "analog", "repeats": 3}}, "[air] repeats must be 1 in analog mode, got 3"),
+    ],
+)
+def test_fault_is_named_with_its_place_and_a_way_out(tree, message):
+    with pytest.raises(ConfigError) as caught:
+        check(tree, "my.toml")
+    assert str(caught.value).startswith("my.toml: ")
+    assert message in str(caught.value)
+
+
+def test_all_faults_are_named_at_once():
+    with pytest.raises(ConfigError) as caught:
+        check({"run": {"rounds": 0, "sed": 1}, "clients": {"n": 0}}, "my.toml")
+    assert len(str(caught.value).splitlines()) == 3
+
+
+def test_names_are_those_of_the_packages():
+    assert get_args(DataSection.model_fields["name"].annotation) == DATASET_NAMES
+    assert get_args(DataSection.model_fields["partition"].annotation) == PARTITION_NAMES
+    assert get_args(ModelSection.model_fields["name"].annotation) == MODEL_NAMES
+
+
+changes = st.fixed_dictionaries(
+    {},
+    optional={
+        "run": st.fixed_dictionaries({}, optional={"seed": st.integers(0, 2**63 - 1), "rounds": st.integers(1, 9999)}),
+        "data": st.fixed_dictionaries({}, optional={"root": st.text(st.characters(exclude_categories=["Cs"]))}),
+        "clients": st.fixed_dictionaries(
+            {}, optional={"lr": st.floats(0, 1e6), "n": st.integers(1, 500), "abstain_below": st.floats(0, 1)}
+        ),
+        "selection": st.one_of(
+            st.fixed_dictionaries({"rho": st.floats(1e-9, 1), "policy": st.sampled_from(POLICY_NAMES)}),
+            st.fixed_dictionaries({"k": st.integers(1, 10**9)}),
+        ),
+        "air": st.fixed_dictionaries(
+            {},
+            optional={
+                "name": st.sampled_from(AIR_NAMES),
+                "snr_db": st.one_of(st.floats(-100, 200), st.just("none")),
+                "adc_bits": st.one_of(st.integers(1, 24), st.just("none")),
+                "cfo_correction": st.booleans(),
+            },
+        ),
+    },
+)
+
+
+@given(changes)
+def test_settings_read_back_from_their_toml(tree):
+    settings = check(tree, "drawn")
+    assert check(tomllib.loads(settings.toml()), "written") == settings
+    assert settings.with_values() == settings
+
+
+@given(
+    st.dictionaries(
+        st.from_regex(r"[a-z_]{1,8}", fullmatch=True),
+        st.recursive(
+            st.one_of(
+                st.booleans(),
+                st.integers(-(2**63), 2**63 - 1),
+                st.floats(allow_nan=False),
+                st.text(st.characters(exclude_categories=["Cs"])),
+            ),
+            lambda inner: st.lists(inner, max_size=4),
+        ),
+    )
+)
+def test_toml_text_is_toml(values):
+    assert tomllib.loads(to_toml({"section": values})) == {"section": values}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3", 3),
+        ("0.5", 0.5),
+        ("true", True),
+        ('"a b"', "a b"),
+        ("fair-k", "fair-k"),
+        ("[1, 2]", [1, 2]),
+        ("", ""),
+        ("a=b", "a=b"),
+        ("1\nother = 2", "1\nother = 2"),
+    ],
+)
+def test_values_on_the_command_line(text, value):
+    assert parse_value(text) == value
+
+
+def test_overrides_change_single_values():
+    settings = load_settings(None, ["run.rounds=7", "selection.policy=Top-K", "air.snr_db=none", "selection.k=12"])
+    assert settings.run.rounds == 7
+    assert settings.selection.policy == "top-k"
+    assert settings.air.snr_db is None
+    assert (settings.selection.k, settings.selection.rho) == (12, None)
+
+
+@pytest.mark.parametrize("text", ["rounds=3", "run.rounds", "run.=3", "=", "run.rounds.x=3"])
+def test_malformed_overrides_say_how_to_write_them(text):
+    with pytest.raises(ConfigError, match="--set"):
+        load_settings(None, [text])
+
+
+def test_share_of_the_entries_becomes_their_number():
+    entries = check({"selection": {"rho": 0.2}}, "").selection.entries
+    assert entries(109_402) == 21_880
+    assert entries(2) == 1
+    with pytest.raises(ConfigError, match=r"k = 9: the model has only 8"):
+        check({"selection": {"k": 9}}, "").selection.entries(8)
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_shipped_config_is_valid_and_found_by_name(path):
+    settings = load_settings(path)
+    assert load_settings(path.stem) == settings
+    assert find_config(path.name).name == path.name
+
+
+def test_shipped_configs_are_what_they_are_named_for():
+    names = {path.stem for path in CONFIGS}
+    assert {"quickstart", "prototype", "cifar10-noniid", "cifar10-small", "fashion-onebit"} <= names
+    quickstart = load_settings()
+    assert (quickstart.data.name, quickstart.clients.n, quickstart.selection.rho) == ("letters", 2, 0.2)
+    assert (quickstart.air.name, quickstart.air.mode) == ("waveform", "onebit")
+    assert (quickstart.air.fading, quickstart.air.clock_ppm, quickstart.air.snr_db) == ("rayleigh", 20.0, 20.0)
+    paper = load_settings("cifar10-noniid")
+    assert (paper.clients.n, paper.clients.H, paper.clients.batch_size, paper.data.alpha) == (50, 5, 50, 0.3)
+    assert (paper.selection.rho, paper.clients.lr, paper.server.lr) == (0.1, 0.01, 0.01)
+
+
+def test_missing_and_broken_files_are_named(tmp_path):
+    with pytest.raises(ConfigError, match="no file prototipe, and no config of that name: did you mean 'prototype'"):
+        load_settings("prototipe")
+    broken = tmp_path / "broken.toml"
+    broken.write_text("[run\nrounds = 3")
+    with pytest.raises(ConfigError, match=r"broken\.toml is no TOML: .*line 1"):
+        load_settings(broken)
+    binary = tmp_path / "binary.toml"
+    binary.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="is no TOML"):
+        load_settings(binary)
+
+
+def test_settings_need_no_torch():
+    code = "import sys, fl_app.cli; sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
