@@ -70,7 +70,7 @@ def test_console_scripts_are_installed(fresh_python, tmp_path):
         assert os.access(fresh_python.parent / script, os.X_OK)
 
 
-@pytest.mark.parametrize("script", ["oac-blocks", "oac-calibrate"])
+@pytest.mark.parametrize("script", ["fl_app", "oac-blocks", "oac-calibrate"])
 def test_console_script_knows_the_version(fresh_python, tmp_path, script):
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert run(fresh_python.parent / script, "--version", cwd=tmp_path) == f"{script} {version}"
