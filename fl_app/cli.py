@@ -194,7 +194,7 @@ def _run_loop(settings: Settings, path: Path, title: str) -> dict[str, Any] | No
     console = Console(stderr=True)
     checkpoint = folder.latest()
     done = 0 if checkpoint is None else checkpoint.rounds_done
-    _say(f"{path}: {_headline(settings)}" + (f"; going on after round {done}" if done else ""))
+    _say(f"{path}: {settings.headline()}" + (f"; going on after round {done}" if done else ""))
     with RunProgress(console, settings.run.rounds, done, title) as progress, stop_on_signal(_say) as should_stop:
         try:
             result = train_run(settings, folder, progress.show, should_stop)
@@ -204,15 +204,6 @@ def _run_loop(settings: Settings, path: Path, title: str) -> dict[str, Any] | No
     if result is not None:
         write_report(folder)
     return result
-
-
-def _headline(settings: Settings) -> str:
-    chosen, air = settings.selection, settings.air
-    share = f"k = {chosen.k}" if chosen.k is not None else f"rho = {100 * (chosen.rho or 0):g} %"
-    return (
-        f"{settings.data.name}, {settings.model.name}, N = {settings.clients.n}, {chosen.policy}, {share}, "
-        f"{air.name} air, {air.mode}, seed {settings.run.seed}"
-    )
 
 
 def _result(as_json: bool, result: dict[str, Any], table: Table, where: str) -> None:

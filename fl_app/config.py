@@ -149,6 +149,15 @@ class Settings(BaseModel):
         tree["air"] = {key: NONE if value is None else value for key, value in dataclasses.asdict(self.air).items()}
         return tree
 
+    def headline(self) -> str:
+        """The run in one line."""
+        chosen, air = self.selection, self.air
+        share = f"k = {chosen.k}" if chosen.k is not None else f"rho = {100 * (chosen.rho or 0):g} %"
+        return (
+            f"{self.data.name}, {self.model.name}, N = {self.clients.n}, {chosen.policy}, {share}, "
+            f"{air.name} air, {air.mode}, seed {self.run.seed}"
+        )
+
     def with_values(self, **sections: dict[str, Any]) -> Settings:
         """A checked copy with some values changed: `settings.with_values(run={"seed": 2})`."""
         tree = self._plain()

@@ -120,4 +120,5 @@ def _save(figure: Figure, axes: Sequence[Axes], path: Path) -> None:
     axes[-1].set_xlabel("communication rounds")
     axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
     axes[-1].set_xlim(left=0)
+    axes[-1].margins(x=0.02)
     figure.savefig(path, dpi=DPI)

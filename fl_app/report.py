@@ -12,6 +12,7 @@ from typing import Any
 from rich.table import Table
 
 from fl_app import figures
+from fl_app.config import Settings
 from fl_app.metrics import summary
 from fl_app.progress import clock, percent
 from fl_app.runs import RunError, RunFolder
@@ -29,7 +30,7 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; }
 table { border-collapse: collapse; } td, th { padding: .2rem .9rem .2rem 0; text-align: left; vertical-align: top; }
 tr + tr { border-top: 1px solid #ddd; } td.value { font-variant-numeric: tabular-nums; }
-figure { margin: 1rem 0; } img { max-width: 100%; height: auto; } figcaption { color: #555; }
+figure { margin: 1rem 0; } img { width: 44rem; max-width: 100%; height: auto; } figcaption { color: #555; }
 .settings { columns: 2 22rem; } .settings table { break-inside: avoid; margin-bottom: 1rem; }
 caption { text-align: left; font-weight: 600; } code { background: #f2f2f2; padding: .1rem .3rem; }
 """
@@ -47,7 +48,7 @@ def write_report(folder: RunFolder) -> Path:
         figures.draw_participation(checkpoint.arrays["times_sent"], folder.path / "participation.png")
     settings = folder.settings()
     result = folder.read_result() or {"policy": settings.selection.policy, "air": settings.air.name, **summary(rows)}
-    folder.report.write_text(_page(folder, result, settings.run.rounds), encoding="utf-8")
+    folder.report.write_text(_page(folder, result, settings), encoding="utf-8")
     return folder.report
 
 
@@ -85,8 +86,8 @@ def result_table(result: dict[str, Any]) -> Table:
     return table
 
 
-def _page(folder: RunFolder, result: dict[str, Any], rounds: int) -> str:
-    name = escape(folder.path.resolve().name)
+def _page(folder: RunFolder, result: dict[str, Any], settings: Settings) -> str:
+    name, rounds = escape(folder.path.resolve().name), settings.run.rounds
     state = "" if result["rounds"] == rounds else f" <em>not finished: {result['rounds']} of {rounds} rounds</em>"
     pictures = "\n".join(
         f'<figure><img alt="{escape(caption)}" src="data:image/png;base64,{_encoded(folder.path / file)}">'
@@ -94,8 +95,8 @@ def _page(folder: RunFolder, result: dict[str, Any], rounds: int) -> str:
         for file, caption in CAPTIONS.items()
         if (folder.path / file).is_file()
     )
-    sections = tomllib.loads(folder.settings().toml())
-    settings = "\n".join(
+    sections = tomllib.loads(settings.toml())
+    tables = "\n".join(
         _html_table(f"[{section}]", [(key, value_text(value)) for key, value in values.items()])
         for section, values in sections.items()
     )
@@ -104,11 +105,12 @@ def _page(folder: RunFolder, result: dict[str, Any], rounds: int) -> str:
 <head><meta charset="utf-8"><title>{name}</title><style>{STYLE}</style></head>
 <body>
 <h1>{name}{state}</h1>
+<p>{escape(settings.headline())}</p>
 {_html_table("", result_lines(result))}
 <h2>Figures</h2>
 {pictures}
 <h2>Settings</h2>
-<div class="settings">{settings}</div>
+<div class="settings">{tables}</div>
 <h2>Once more</h2>
 <p><code>fl_app train config.toml</code>, with the config.toml beside this file, repeats the run bit for bit;
 metrics.jsonl has every round's figures.</p>

@@ -31,6 +31,8 @@ def value_text(value: Any) -> str:
     """One value as TOML writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float) and abs(value) >= 1e6 and float(f"{value:g}") == value:
+        return f"{value:g}"  # 2.4e+09 is easier on the eye than ten digits
     if isinstance(value, int | float):
         return repr(value)  # also inf and nan; the shortest text that reads back as the same number
     if isinstance(value, str | PurePath):

@@ -9,11 +9,12 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fl_app.air.base import Air, Uplink
 from fl_app.air.votes import vote_error_rate
 from fl_app.checkpoints import Checkpoint
-from fl_app.client import Broadcast, ClientReport
+from fl_app.client import Broadcast
 from fl_app.config import Settings
 from fl_app.events import Events
 from fl_app.metrics import RoundFigures, rows_from, summary
@@ -48,8 +49,9 @@ class Training:
         train_seconds = time.perf_counter() - started
         # All clients with finite gradients transmit at once, and the air adds them up.
         heard = [report for report in reports if report.payload is not None]
+        payload = np.stack([report.payload for report in heard if report.payload is not None]) if heard else None
         air_started = time.process_time()
-        uplink = self._transmit(heard, t)
+        uplink = None if payload is None else self._transmit(payload, [report.client for report in heard], t)
         air_cpu_seconds = time.process_time() - air_started
         # The server updates g_t, w_{t+1}, A_{t+1} and S_{t+1}.
         if uplink is not None and np.isfinite(uplink.received).all():
@@ -60,11 +62,13 @@ class Training:
             server.skip()
             self.lost_in_a_row += 1
         accuracy, test_loss = self.workers.evaluate(server.w, self.buffers) if evaluate else (None, None)
-        errors, compared = self._vote_errors(heard, uplink)
+        errors, compared = 0, 0
+        if uplink is not None and payload is not None and self.air.mode == "onebit":
+            errors, compared = vote_error_rate(payload, uplink.received)
         row = RoundFigures(
             round=t,
             k=k,
-            loss=float(np.mean([report.loss for report in heard])) if heard else None,
+            loss=_finite(float(np.mean([report.loss for report in heard]))) if heard else None,
             test_accuracy=accuracy,
             test_loss=_finite(test_loss),
             mean_aou=float(server.age.mean()),
@@ -84,16 +88,8 @@ class Training:
         self.rows.append(row)
         return row
 
-    def _transmit(self, heard: Sequence[ClientReport], t: int) -> Uplink | None:
-        if not heard:
-            return None
-        payload = np.stack([report.payload for report in heard if report.payload is not None])
-        return self.air.uplink(payload, np.array([report.client for report in heard], np.int64), t)
-
-    def _vote_errors(self, heard: Sequence[ClientReport], uplink: Uplink | None) -> tuple[int, int]:
-        if uplink is None or self.air.mode != "onebit":
-            return 0, 0
-        return vote_error_rate(np.stack([r.payload for r in heard if r.payload is not None]), uplink.received)
+    def _transmit(self, payload: NDArray[Any], clients: Sequence[int], t: int) -> Uplink:
+        return self.air.uplink(payload, np.array(clients, np.int64), t)
 
     def checkpoint(self, fingerprint: str) -> Checkpoint:
         """All that `restore` needs: everything else follows from the settings."""
@@ -129,6 +125,9 @@ def train(
 
     Returns the result, or None if `should_stop` ended it after a round; the folder then has a checkpoint to go on from.
     """
+    result = folder.read_result()
+    if result is not None and result["rounds"] == settings.run.rounds:
+        return result
     checkpoint = folder.latest()
     workers = make_workers(settings.run.workers, settings.clients.n)
     try:
@@ -165,9 +164,9 @@ def _train_on(
             on_round(row)
             if training.lost_in_a_row == LOST_ROUNDS_ALLOWED:
                 raise TrainingError(
-                    f"no client had finite gradients in {LOST_ROUNDS_ALLOWED} rounds in a row, the last being round "
-                    f"{done}: the training has diverged; try smaller learning rates than "
-                    f"[clients] lr = {settings.clients.lr} and [server] lr = {settings.server.lr}"
+                    f"{LOST_ROUNDS_ALLOWED} rounds in a row, up to round {done}, brought no finite gradients: the "
+                    f"training has diverged; try smaller learning rates than [clients] lr = {settings.clients.lr} "
+                    f"and [server] lr = {settings.server.lr}"
                 )
             stopping = done < rounds and should_stop()
             if stopping or done == rounds or done % settings.run.checkpoint_every == 0:
