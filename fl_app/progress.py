@@ -12,6 +12,8 @@ from rich.text import Text
 
 from fl_app.metrics import RoundFigures
 
+FIGURES_COLUMNS = 68  # what a line takes besides title and bar
+
 
 def percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f} %"
@@ -40,10 +42,11 @@ class RunProgress:
         self._dropped = 0
         self._bar: Progress | None = None
         if console.is_terminal:
-            # Short enough for 80 columns: rich cuts what does not fit, and the figures are what people look at.
+            # The figures are what people look at, so the bar takes what they leave: rich cuts what does not fit.
+            left = console.width - FIGURES_COLUMNS - len(title)
             self._bar = Progress(
                 TextColumn("{task.description}"),
-                BarColumn(bar_width=12),
+                BarColumn(bar_width=min(30, max(4, left))),
                 MofNCompleteColumn(),
                 TextColumn("{task.fields[figures]}"),
                 _Eta(),
