@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.logging import RichHandler
 from rich.table import Table
@@ -128,7 +129,7 @@ def compare(
             again = f"fl_app compare {config or ''} --out {path}".replace("  ", " ")
             _say(f"stopped; the same command goes on with it: {again} ...")
             raise typer.Exit(EXIT_CODE)
-        table = Table(*comparison.COLUMNS)
+        table = Table(*comparison.COLUMNS, box=SIMPLE, padding=(0, 1, 0, 0))
         for row in comparison.table_rows(outcome):
             table.add_row(*row)
         _result(as_json, outcome, table, f"{path}/compare.png, compare.md, compare.json")

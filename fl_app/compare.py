@@ -93,7 +93,7 @@ def _over_seeds(entries: Sequence[Entry]) -> dict[str, Any]:
     }
 
 
-COLUMNS = ("policy", "test accuracy (%)", "each seed (%)", "mean AoU", "oldest", "vote errors (%)", "on the air (s)")
+COLUMNS = ("policy", "accuracy %", "each seed %", "mean AoU", "oldest", "vote err. %", "air s")
 
 
 def table_rows(outcome: dict[str, Any]) -> list[tuple[str, ...]]:

@@ -119,6 +119,6 @@ def _save(figure: Figure, axes: Sequence[Axes], path: Path) -> None:
         panel.grid(alpha=0.3)
     axes[-1].set_xlabel("communication rounds")
     axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes[-1].set_xlim(left=0)
     axes[-1].margins(x=0.02)
+    axes[-1].set_xlim(left=0)
     figure.savefig(path, dpi=DPI)

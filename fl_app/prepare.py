@@ -29,7 +29,7 @@ class Prepared:
     """Everything round 0 starts from."""
 
     task: Task
-    clients: Sequence[Samples]
+    data_of: Callable[[int], Samples]  # a client's own; made when asked for, so that who trains it keeps it, alone
     test: Samples
     server: Server
     air: Air
@@ -69,7 +69,7 @@ def prepare(settings: Settings) -> Prepared:
     )
     return Prepared(
         task=task,
-        clients=[Samples(dataset.normalise(dataset.train_images[part]), dataset.train_labels[part]) for part in parts],
+        data_of=lambda client: _samples(dataset, parts[client]),
         test=Samples(dataset.normalise(dataset.test_images), dataset.test_labels),
         server=_server(settings, w),
         air=make_air(settings.air, clients.n, seed),
@@ -77,6 +77,10 @@ def prepare(settings: Settings) -> Prepared:
         fingerprint=_fingerprint(dataset, parts, w),
         plot=lambda path: plot_partition(dataset.train_labels, parts, path, dataset.class_names),
     )
+
+
+def _samples(dataset: Dataset, part: NDArray[np.int64]) -> Samples:
+    return Samples(dataset.normalise(dataset.train_images[part]), dataset.train_labels[part])
 
 
 def _server(settings: Settings, w: NDArray[np.float32]) -> Server:

@@ -135,7 +135,7 @@ def train(
         if checkpoint is not None and checkpoint.state["fingerprint"] != prepared.fingerprint:
             raise RunError(f"{folder.path} was trained on other data or other weights than its config.toml makes now")
         prepared.plot(folder.path / "partition.png")
-        workers.assign(prepared.task, prepared.clients, prepared.test)
+        workers.assign(prepared.task, settings.clients.n, prepared.data_of, prepared.test)
         training = Training(prepared.server, workers, prepared.air, prepared.buffers)
         if checkpoint is not None:
             training.restore(checkpoint)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from fl_app.client import Broadcast, ClientGroup, ClientReport, Samples, Score, Task, blocks_of
 from fl_app.models import Buffers
+
+DataOf = Callable[[int], Samples]
 
 CLOSE_SECONDS = 5.0  # how long a process may take to end before it is killed
 
@@ -31,7 +33,7 @@ class WorkerError(RuntimeError):
 class Workers(Protocol):
     """All clients of a run."""
 
-    def assign(self, task: Task, clients: Sequence[Samples], test: Samples) -> None:
+    def assign(self, task: Task, n_clients: int, data_of: DataOf, test: Samples) -> None:
         """Hand out the data, once, before the first round."""
         ...
 
@@ -54,9 +56,10 @@ def make_workers(count: int, n_clients: int) -> Workers:
 class InProcess:
     """All clients one after the other, here."""
 
-    def assign(self, task: Task, clients: Sequence[Samples], test: Samples) -> None:
+    def assign(self, task: Task, n_clients: int, data_of: DataOf, test: Samples) -> None:
         self._test_images = len(test)
-        self._group = ClientGroup(task, dict(enumerate(clients)), dict(enumerate(blocks_of(test))))
+        clients = {n: data_of(n) for n in range(n_clients)}
+        self._group = ClientGroup(task, clients, dict(enumerate(blocks_of(test))))
 
     def train(self, broadcast: Broadcast) -> list[ClientReport]:
         return list(self._group.train(broadcast))
@@ -96,10 +99,10 @@ class ProcessPool:
             self.close()
             raise
 
-    def assign(self, task: Task, clients: Sequence[Samples], test: Samples) -> None:
+    def assign(self, task: Task, n_clients: int, data_of: DataOf, test: Samples) -> None:
         self._test_images, count, blocks = len(test), len(self._workers), blocks_of(test)
         for number, worker in enumerate(self._workers):
-            own_clients = {n: clients[n] for n in range(number, len(clients), count)}
+            own_clients = {n: data_of(n) for n in range(number, n_clients, count)}
             own_blocks = {n: blocks[n] for n in range(number, len(blocks), count)}
             self._send(worker, (task, own_clients, own_blocks))
 

@@ -135,8 +135,12 @@ def with_bad_client(monkeypatch, spoil):
 
     def prepare(settings):
         prepared = preparation.prepare(settings)
-        clients = [Samples(spoil(n, data.images), data.labels) for n, data in enumerate(prepared.clients)]
-        return dataclasses.replace(prepared, clients=clients)
+
+        def data_of(client):
+            data = prepared.data_of(client)
+            return Samples(spoil(client, data.images), data.labels)
+
+        return dataclasses.replace(prepared, data_of=data_of)
 
     monkeypatch.setattr(training, "prepare", prepare)
 

@@ -60,7 +60,7 @@ def pool():
 def test_any_number_of_processes_gives_the_same_bits(pool):
     results = []
     for workers in (InProcess(), pool):
-        workers.assign(TASK, CLIENTS, TEST)
+        workers.assign(TASK, 5, CLIENTS.__getitem__, TEST)
         message = broadcast()
         reports = workers.train(message)
         assert [report.client for report in reports] == list(range(5))
@@ -80,7 +80,7 @@ def test_no_more_processes_than_clients():
 
 
 def test_dead_process_is_named(pool):
-    pool.assign(TASK, CLIENTS, TEST)
+    pool.assign(TASK, 5, CLIENTS.__getitem__, TEST)
     pool.train(broadcast())
     victim = pool._workers[1].process
     os.kill(victim.pid, signal.SIGKILL)
@@ -91,14 +91,14 @@ def test_dead_process_is_named(pool):
 
 def test_failure_in_a_process_brings_its_traceback(pool):
     broken = Samples(np.zeros((20, 3, 8, 8), np.float32), np.zeros(20, np.int64))  # three channels for a model of one
-    pool.assign(TASK, [*CLIENTS[:3], broken, CLIENTS[4]], TEST)
+    pool.assign(TASK, 5, lambda n: broken if n == 3 else CLIENTS[n], TEST)
     with pytest.raises(WorkerError, match=r"(?s)failed while training round 3.*Traceback.*channels"):
         pool.train(broadcast())
 
 
 def test_processes_ignore_what_ctrl_c_sends_to_the_group_and_end_with_the_pool():
     pool = ProcessPool(2)
-    pool.assign(TASK, CLIENTS, TEST)
+    pool.assign(TASK, 5, CLIENTS.__getitem__, TEST)
     pool.train(broadcast())
     processes = [worker.process for worker in pool._workers]
     for process in processes:
