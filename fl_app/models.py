@@ -9,7 +9,7 @@ What travels how (docs/models.md says why):
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,6 +156,37 @@ def set_buffers(model: nn.Module, buffers: Mapping[str, NDArray[Any]]) -> None:
     with torch.no_grad():
         for name, buffer in own.items():
             buffer.copy_(torch.from_numpy(np.array(buffers[name])))
+
+
+def measure_buffers(model: nn.Module, batches: Iterable[torch.Tensor]) -> Buffers:
+    """Batch-norm statistics of this very model on these images, by forward passes alone; the model stays as it was.
+
+    Running statistics follow training as a moving average and lag behind a model that moves fast. A client that
+    measures the broadcast model on a batch of its own data tells the server what the statistics are now.
+    """
+    norms = [module for module in model.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
+    before, modes, momenta = get_buffers(model), [m.training for m in model.modules()], [n.momentum for n in norms]
+    try:
+        model.eval()
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.train()
+            norm.momentum = None  # torch's word for a plain average over the batches
+        count = 0
+        with torch.no_grad():
+            for batch in batches:
+                model(batch)
+                count += 1
+        if count == 0:
+            raise ValueError("measure_buffers needs 1 batch or more, not 0")
+        measured = get_buffers(model)
+    finally:
+        set_buffers(model, before)
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
+        for module, mode in zip(model.modules(), modes, strict=True):
+            module.training = mode
+    return {name: before[name] if name.endswith("num_batches_tracked") else measured[name] for name in before}
 
 
 def average_buffers(clients: Sequence[Mapping[str, NDArray[Any]]], weights: Sequence[float] | None = None) -> Buffers:
