@@ -76,7 +76,11 @@ def encode(
     np.multiply(values, amplitude, out=padded[..., :k])
     grid = padded.view(np.complex64).reshape(*lead, symbols, num.active_subcarriers)
     if precoding is not None:
-        grid *= complex_array("precoding", precoding, min_ndim=0)
+        factors = complex_array("precoding", precoding, min_ndim=0)
+        # (N, active) against (N, symbols, active) would silently take clients for symbols.
+        fits = factors.ndim in (0, 1, grid.ndim) and np.broadcast_shapes(factors.shape, grid.shape) == grid.shape
+        require(fits, "precoding", f"shape {factors.shape}", f"(active,) or of dimensions that stretch to {grid.shape}")
+        grid *= factors
     return grid
 
 

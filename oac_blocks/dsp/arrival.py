@@ -21,6 +21,7 @@ from oac_blocks.dsp.phasor import phasors
 
 _MARGIN = 32  # samples around the waveform that take part, for the tails of a fractional delay
 _LARGEST_STEP = 0.5  # samples; a longer Gauss-Newton step would leave the main lobe
+_SEARCH_SAMPLES = 0.25 * np.arange(-4, 5)  # around the start
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,9 @@ def estimate_arrival(
 ) -> Arrival:
     """Fit ``waveform`` (L,) to the records ``x`` (..., n) near ``start_samples`` and ``cfo_rad_per_sample`` (...).
 
-    ``start_samples`` must be right to about a sample, ``cfo_rad_per_sample`` to 8 pi / L: the fit first looks along
-    frequency. With ``fit_cfo=False`` the frequency is taken as known.
+    ``start_samples`` must be right to a sample, ``cfo_rad_per_sample`` to 8 pi / L: the fit first looks around there.
+    With ``fit_cfo=False`` the frequency is taken as known. A waveform that the record holds only in part is fitted by
+    that part.
     """
     x, waveform = complex_array("x", x), complex_array("waveform", waveform)
     require(
@@ -53,8 +55,10 @@ def estimate_arrival(
     )
     iterations = integer("iterations", iterations, 1, 100)
     lead = x.shape[:-1]
-    start = np.broadcast_to(np.asarray(start_samples, np.float64), lead)
-    cfo = np.broadcast_to(np.asarray(cfo_rad_per_sample, np.float64), lead).copy()
+    start, cfo = (np.asarray(v, np.float64) for v in (start_samples, cfo_rad_per_sample))
+    for name, value in (("start_samples", start), ("cfo_rad_per_sample", cfo)):
+        require(value.shape in ((), lead), name, f"shape {value.shape}", f"one number, or of shape {lead}")
+    start, cfo = np.broadcast_to(start, lead), np.broadcast_to(cfo, lead).copy()
     require(bool(np.isfinite(start).all()), "start_samples", start, "finite")
     require(bool(np.isfinite(cfo).all()), "cfo_rad_per_sample", cfo, "finite")
     length, n = len(waveform), x.shape[-1]
@@ -62,9 +66,7 @@ def estimate_arrival(
     require(inside, "start_samples", start, f"within the record of {n} samples")
 
     fit = _Fit(x, waveform, np.rint(start).astype(np.int64))
-    delay = start - np.rint(start)
-    if fit_cfo:
-        cfo = fit.search_cfo(delay, cfo)
+    delay, cfo = fit.search(start - np.rint(start), cfo, fit_cfo)
     for _ in range(iterations):
         delay, cfo = fit.step(delay, cfo, fit_cfo)
     amplitude, snr = fit.amplitude_and_snr(delay, cfo)
@@ -81,7 +83,7 @@ class _Fit:
         outside = (index < 0) | (index >= x.shape[-1])
         windows = np.take_along_axis(x, np.clip(index, 0, x.shape[-1] - 1), axis=-1).astype(np.complex128)
         windows[outside] = 0
-        self.windows = windows
+        self.windows, self.inside = windows, ~outside
         template = np.zeros(self.size, np.complex128)
         template[_MARGIN : _MARGIN + self.length] = waveform
         self.spectrum = scipy.fft.fft(template)
@@ -95,18 +97,30 @@ class _Fit:
         """s(n - delay) and its derivative by the delay, both turned by the frequency."""
         shifted = self.spectrum * np.exp(-1j * self.frequency * delay[..., None])
         turn = np.exp(1j * cfo[..., None] * self.time)
+        # Where the record ends nothing was heard, which is not the same as silence.
+        turn *= self.inside
         value = scipy.fft.ifft(shifted, axis=-1) * turn
         slope = scipy.fft.ifft(shifted * (-1j * self.frequency), axis=-1) * turn
         return value, slope
 
-    def search_cfo(self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """The strongest frequency within 8 pi / L around the start, on a grid fine enough for Newton."""
-        step = np.pi / (2 * self.length)
-        grid = step * np.arange(-16, 17)
-        value, _ = self._model(delay, cfo)
-        product = np.conj(value) * self.windows
-        response = product @ phasors(-grid, self.size).T
-        return cfo + grid[np.abs(response).argmax(axis=-1)]
+    def search(
+        self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64], fit_cfo: bool
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """The strongest response within a sample and 8 pi / L around the start, on a grid fine enough for Newton."""
+        grid = np.pi / (2 * self.length) * np.arange(-16, 17) if fit_cfo else np.zeros(1)
+        turns = phasors(-grid, self.size).T
+        best, best_delay, best_cfo = np.full(delay.shape, -1.0), delay, cfo
+        for shift in _SEARCH_SAMPLES:
+            value, _ = self._model(delay + shift, cfo)
+            # Normalised: where the record is cut, a shift must not win by leaving energy outside of it.
+            strength = np.abs((np.conj(value) * self.windows) @ turns) / np.sqrt(_inner(value, value).real)[..., None]
+            peak = strength.argmax(axis=-1)
+            strongest = np.take_along_axis(strength, peak[..., None], axis=-1)[..., 0]
+            better = strongest > best
+            best = np.where(better, strongest, best)
+            best_delay = np.where(better, delay + shift, best_delay)
+            best_cfo = np.where(better, cfo + grid[peak], best_cfo)
+        return best_delay, best_cfo
 
     def step(
         self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64], fit_cfo: bool
@@ -138,7 +152,8 @@ class _Fit:
         amplitude = _inner(value, self.windows) / _inner(value, value).real
         # Only under the waveform itself: what stands before and after it is not noise.
         residual = (self.windows - amplitude[..., None] * value)[..., self.support]
-        noise = np.mean(np.abs(residual) ** 2, axis=-1)
+        heard = np.maximum(np.count_nonzero(self.inside[..., self.support], axis=-1), 1)
+        noise = np.sum(np.abs(residual) ** 2, axis=-1) / heard
         return amplitude, np.abs(amplitude) ** 2 * self.mean_power / np.maximum(noise, 1e-30)
 
 

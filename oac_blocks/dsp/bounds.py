@@ -29,9 +29,11 @@ def mv_error_probability(
     """
     plus, minus, ratio, copies = (np.asarray(v, np.float64) for v in (k_plus, k_minus, snr, repeats))
     for name, value in (("k_plus", plus), ("k_minus", minus)):
-        require(bool(np.all((value >= 0) & (value == np.floor(value)))), name, value, "a whole number of clients >= 0")
+        whole = np.isfinite(value) & (value >= 0) & (value == np.floor(value))
+        require(bool(np.all(whole)), name, value, "a whole number of clients >= 0")
     require(bool(np.all((ratio >= 0) & np.isfinite(ratio))), "snr", ratio, "a finite linear ratio >= 0")
-    require(bool(np.all((copies >= 1) & (copies == np.floor(copies)))), "repeats", copies, "a whole number >= 1")
+    whole = np.isfinite(copies) & (copies >= 1) & (copies == np.floor(copies))
+    require(bool(np.all(whole)), "repeats", copies, "a whole number >= 1")
     p = (ratio * np.minimum(plus, minus) + 1) / (ratio * (plus + minus) + 2)
     return scipy.special.betainc(copies, copies, p)
 
@@ -43,7 +45,6 @@ def delay_crlb(waveform: npt.ArrayLike, snr: float) -> float:
     """
     x, snr = _waveform(waveform), real("snr", snr, 0.0, open_low=True)
     w2 = _spectral_moments(x)[1]
-    require(w2 > 1e-12, "waveform", "a single frequency", "of non-zero bandwidth, or the delay cannot be seen")
     return float(1 / (2 * snr * len(x) * w2))
 
 
@@ -74,7 +75,8 @@ def joint_crlb(waveform: npt.ArrayLike, snr: float) -> tuple[float, float]:
 
 
 def _waveform(waveform: npt.ArrayLike) -> npt.NDArray[np.complex128]:
-    x = complex_array("waveform", waveform)
+    x = np.asarray(waveform)
+    x = complex_array("waveform", x.astype(np.complex64) if x.dtype.kind == "f" else x)
     require(x.ndim == 1, "waveform", f"shape {x.shape}", "one-dimensional")
     require(bool(np.any(x)), "waveform", "all zeros", "a waveform with energy")
     return x.astype(np.complex128)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-import scipy.signal
 
 from oac_blocks.dsp import noise
 from oac_blocks.dsp.checks import complex_array, generator, integer, real, require
@@ -23,6 +22,7 @@ from oac_blocks.dsp.resampling import resample
 
 MAX_PPM = 1000.0
 _WALK_STEP = 1024  # samples over which a walking clock keeps its rate
+_PIECE = 4096
 _TAIL = 16  # samples behind the latest burst, for the ringing of a fractional delay
 
 
@@ -47,7 +47,7 @@ class Link:
         real("clock_walk_ppm", self.clock_walk_ppm, 0.0, MAX_PPM)
         integer("stream_offset_samples", self.stream_offset_samples, -(1 << 40))
         require(self.fading in FADINGS, "fading", repr(self.fading), f"one of {', '.join(FADINGS)}")
-        known = isinstance(self.profile, DelayProfile) or self.profile in PROFILES
+        known = isinstance(self.profile, DelayProfile) or (isinstance(self.profile, str) and self.profile in PROFILES)
         require(known, "profile", repr(self.profile), f"a DelayProfile or one of {', '.join(PROFILES)}")
 
     def delay_profile(self) -> DelayProfile:
@@ -68,7 +68,7 @@ class Receiver:
 
     def __post_init__(self) -> None:
         if self.snr_db is not None:
-            real("snr_db", self.snr_db)
+            real("snr_db", self.snr_db, -200.0, 200.0)
         real("noise_alpha", self.noise_alpha, 0.0, 2.0, open_low=True)
         if self.adc_bits is not None:
             integer("adc_bits", self.adc_bits, 1, 24)
@@ -107,8 +107,9 @@ def transmit(
     ``samples`` is how many it takes; by default all that the bursts and their echoes reach.
     """
     bursts, rng = complex_array("bursts", bursts, min_ndim=2), generator("rng", rng)
-    n_clients, length = bursts.shape
-    require(bursts.ndim == 2 and len(links) == n_clients, "bursts", f"shape {bursts.shape}", f"({len(links)} links, n)")
+    fits = bursts.ndim == 2 and len(bursts) == len(links)
+    require(fits, "bursts", f"shape {bursts.shape}", f"of shape ({len(links)} links, n)")
+    length = bursts.shape[1]
     sample_rate_hz = real("sample_rate_hz", sample_rate_hz, 0.0, open_low=True)
 
     taps = draw_impulse_responses(links, sample_rate_hz, rng)
@@ -174,9 +175,11 @@ def positions(
 ) -> npt.NDArray[np.float64]:
     """Where in each client's burst the server's samples 0 .. samples-1 fall, (N, samples)."""
     rate = 1e-6 * rates_ppm
-    # The clock's lead at each step's begin; it is what it is at the burst's arrival, so that "arrival" keeps its sense.
+    # The clock's lead when each step begins, counted from the burst's arrival: sample 0 comes exactly then.
     lead = np.cumsum(rate * _WALK_STEP, axis=1) - rate * _WALK_STEP
-    lead -= rate[:, :1] * arrival_samples[:, None]
+    step = np.clip(arrival_samples // _WALK_STEP, 0, rate.shape[1] - 1).astype(np.int64)[:, None]
+    since = arrival_samples[:, None] - _WALK_STEP * step
+    lead -= np.take_along_axis(lead, step, axis=1) + np.take_along_axis(rate, step, axis=1) * since
     at = np.arange(_WALK_STEP) * rate[..., None] + lead[..., None]
     at = at.reshape(len(at), -1)[:, :samples]
     at += np.arange(samples) - arrival_samples[:, None]
@@ -207,4 +210,13 @@ def _shift_whole(
 
 
 def _convolve(x: npt.NDArray[np.complex64], taps: npt.NDArray[np.complex64]) -> npt.NDArray[np.complex64]:
-    return scipy.signal.oaconvolve(x, taps, axes=-1)[:, : x.shape[-1]].astype(np.complex64, copy=False)
+    """Echo by echo: channels have a few of them, and most taps between are zero. In pieces that stay in the cache."""
+    delays = np.flatnonzero(np.any(taps, axis=0))
+    y = np.zeros_like(x)
+    for start in range(0, x.shape[-1], _PIECE):
+        piece = y[:, start : start + _PIECE]
+        for delay in delays[delays < start + piece.shape[-1]]:
+            skip = max(0, delay - start)
+            first = start + skip - delay
+            piece[:, skip:] += taps[:, delay, None] * x[:, first : first + piece.shape[-1] - skip]
+    return y

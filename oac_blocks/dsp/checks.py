@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import operator
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -35,10 +36,9 @@ def real(name: str, value: Any, low: float = -math.inf, high: float = math.inf, 
         allowed = "a finite number"
     if not math.isinf(high):
         allowed += f" and <= {high:g}"
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be {allowed}, got {value!r}") from None
+    # float() would also take "1e6" and True, and the caller would go on with those.
+    require(isinstance(value, Real) and not isinstance(value, bool), name, repr(value), allowed)
+    number = float(value)
     inside = low <= number <= high and not (open_low and number == low)
     require(math.isfinite(number) and inside, name, number, allowed)
     return number
@@ -50,7 +50,7 @@ def finite(name: str, x: npt.NDArray[Any]) -> None:
         suspicious = not np.isfinite(x.sum())
     if suspicious and not np.isfinite(x).all():
         bad = int(np.count_nonzero(~np.isfinite(x)))
-        raise ValueError(f"{name} must be finite, got {bad} NaN or infinite values among {x.size}")
+        raise ValueError(f"{name} must be finite in {x.dtype}, got {bad} NaN or infinite values among {x.size}")
 
 
 def complex_array(name: str, x: Any, min_ndim: int = 1) -> npt.NDArray[np.complex64]:
@@ -59,8 +59,10 @@ def complex_array(name: str, x: Any, min_ndim: int = 1) -> npt.NDArray[np.comple
     require(array.dtype in (np.complex64, np.complex128), name, array.dtype, "a complex64 array")
     require(array.ndim >= min_ndim, name, f"shape {array.shape}", f"an array of at least {min_ndim} dimensions")
     require(array.size > 0, name, f"shape {array.shape}", "non-empty")
-    finite(name, array)
-    return array.astype(np.complex64, copy=False)
+    with np.errstate(over="ignore"):
+        narrow = array.astype(np.complex64, copy=False)
+    finite(name, narrow)
+    return narrow
 
 
 def real_array(name: str, x: Any, min_ndim: int = 1) -> npt.NDArray[np.float32]:
@@ -69,8 +71,10 @@ def real_array(name: str, x: Any, min_ndim: int = 1) -> npt.NDArray[np.float32]:
     require(array.dtype in (np.float32, np.float64), name, array.dtype, "a float32 array")
     require(array.ndim >= min_ndim, name, f"shape {array.shape}", f"an array of at least {min_ndim} dimensions")
     require(array.size > 0, name, f"shape {array.shape}", "non-empty")
-    finite(name, array)
-    return array.astype(np.float32, copy=False)
+    with np.errstate(over="ignore"):
+        narrow = array.astype(np.float32, copy=False)
+    finite(name, narrow)
+    return narrow
 
 
 def generator(name: str, rng: Any) -> np.random.Generator:

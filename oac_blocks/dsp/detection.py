@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 import scipy.fft
+import scipy.ndimage
 
 from oac_blocks.dsp.arrival import estimate_arrival
 from oac_blocks.dsp.checks import complex_array, integer, real, require
@@ -18,9 +19,13 @@ from oac_blocks.dsp.trigger import EDGE_SAMPLES, SEGMENT_SAMPLES, SEGMENTS, segm
 # Seven hypotheses 0.05 rad/sample apart: a segment of 64 samples loses at most 1 dB between two of them, and offsets
 # up to 0.175 rad/sample are covered.
 CFO_BANK_RAD = tuple(0.05 * i for i in range(-3, 4))
-DEFAULT_FALSE_ALARM = 1e-9  # a sample: about one in a minute at 20 Msps
+DEFAULT_FALSE_ALARM = 1e-9  # a sample of white noise: about one in a minute at 20 Msps, before the fit rejects it
 _ENERGY_FLOOR = 1e-10  # of the largest energy: noiseless silence would otherwise correlate by its rounding errors
-_FFT_SIZE = 8192
+_FFT_SIZE = 2048
+_BLOCKS_AT_ONCE = 8  # times seven hypotheses: about a megabyte
+# Of the fitted waveform over all else, linear. What passes the gate by chance (payload is not white noise, and does so
+# more often) stays below 0.11; a trigger at -7 dB does not.
+LEAST_FIT_SNR = 0.11
 
 
 @dataclass(frozen=True)
@@ -63,12 +68,15 @@ def normalised_correlation(
     padded = np.zeros(blocks * hop + length - 1, np.complex64)
     padded[:n] = x
     segments = np.lib.stride_tricks.sliding_window_view(padded, size)[::hop]
-    filters = np.conj(scipy.fft.fft(templates, size, axis=-1))
-    products = scipy.fft.fft(segments, axis=-1) * filters[..., None, :]
-    correlation = scipy.fft.ifft(products, axis=-1, overwrite_x=True)[..., :hop]
-    magnitude = np.abs(correlation).reshape(*offsets.shape, -1)[..., :out]
-    magnitude *= _inverse_norms(x, length)
-    return np.minimum(magnitude, np.float32(1), out=magnitude)
+    filters = np.conj(scipy.fft.fft(templates, size, axis=-1))[..., None, :]
+    magnitude = np.empty((*offsets.shape, blocks, hop), np.float32)
+    for start in range(0, blocks, _BLOCKS_AT_ONCE):
+        some = slice(start, start + _BLOCKS_AT_ONCE)
+        spectra = scipy.fft.fft(segments[some], axis=-1)
+        np.abs(scipy.fft.ifft(spectra * filters, axis=-1)[..., :hop], out=magnitude[..., some, :])
+    metric = magnitude.reshape(*offsets.shape, -1)[..., :out]
+    metric *= _inverse_norms(x, length)
+    return np.minimum(metric, np.float32(1), out=metric)
 
 
 def _inverse_norms(x: npt.NDArray[np.complex64], length: int) -> npt.NDArray[np.float32]:
@@ -126,8 +134,9 @@ def find_triggers(
 ) -> list[Detection]:
     """All triggers in x, in order of time, each with fractional time and frequency offset.
 
-    The gate is :func:`trigger_metric`; on its peaks, the full waveform is fitted. Peaks closer than
-    ``refractory_samples`` to a stronger one are its side peaks (the call is periodic) and do not count.
+    The gate is :func:`trigger_metric`; on its peaks the full waveform is fitted, and must be heard. Peaks closer than
+    ``refractory_samples`` to a stronger one are its side peaks (the call is periodic) and do not count. A trigger that
+    the record cuts off is not reported: records of a stream must overlap by a trigger's length.
     """
     x = complex_array("x", x)
     require(len(cfo_bank_rad) > 0, "cfo_bank_rad", cfo_bank_rad, "at least one frequency")
@@ -140,18 +149,35 @@ def find_triggers(
     detections = []
     for peak in _peaks(metric, threshold, refractory):
         hypothesis = cfo_bank_rad[int(bank[:, peak].argmax())]
+        if _is_cut(x, peak, hypothesis):
+            continue
         fit = estimate_arrival(x, trigger(), peak - EDGE_SAMPLES, hypothesis)
         time, cfo, snr = float(fit.time_samples), float(fit.cfo_rad_per_sample), float(fit.snr)
-        detections.append(Detection(time, cfo, float(metric[peak]), snr))
+        if snr >= LEAST_FIT_SNR:
+            detections.append(Detection(time, cfo, float(metric[peak]), snr))
     return detections
+
+
+def _is_cut(x: npt.NDArray[np.complex64], peak: int, cfo_rad: float) -> bool:
+    """Is this what the record's edge leaves of a trigger? Three of its segments look like four, one of them missing."""
+    span = SEGMENTS * SEGMENT_SAMPLES
+    margin = span - SEGMENT_SAMPLES
+    if margin <= peak <= len(x) - span - margin:
+        return False
+    pieces = x[peak : peak + span].reshape(SEGMENTS, SEGMENT_SAMPLES)
+    template = segment() * phasors(cfo_rad, SEGMENT_SAMPLES)
+    norms = np.linalg.norm(pieces, axis=1) * np.linalg.norm(template)
+    correlation = np.abs(pieces @ template.conj()) / np.maximum(norms, np.finfo(np.float32).tiny)
+    return bool(min(correlation[0], correlation[-1]) < correlation.mean() / 2)
 
 
 def _peaks(metric: npt.NDArray[np.float32], limit: float, refractory: int) -> list[int]:
     """Local maxima above the limit, strongest first, each silencing its surroundings; returned in order of time."""
-    above = np.flatnonzero(metric > limit)
+    highest_around = scipy.ndimage.maximum_filter1d(metric, SEGMENT_SAMPLES // 2 + 1)
+    candidates = np.flatnonzero((metric > limit) & (metric == highest_around))
     chosen: list[int] = []
-    while len(above):
-        best = int(above[metric[above].argmax()])
+    while len(candidates):
+        best = int(candidates[metric[candidates].argmax()])
         chosen.append(best)
-        above = above[np.abs(above - best) >= refractory]
+        candidates = candidates[np.abs(candidates - best) >= refractory]
     return sorted(chosen)

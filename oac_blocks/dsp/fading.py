@@ -41,7 +41,7 @@ class DelayProfile:
         return float(np.sqrt(powers @ (delays - powers @ delays) ** 2))
 
 
-# 3GPP TS 36.104, annex B.2: extended pedestrian A, vehicular A and typical urban; the last fills a prefix of 5 us.
+# epa, eva, etu: 3GPP TS 36.104, annex B.2, extended pedestrian A, vehicular A and typical urban.
 PROFILES: dict[str, DelayProfile] = {
     "flat": DelayProfile((0.0,), (0.0,)),
     "indoor": DelayProfile(tuple(50e-9 * i for i in range(6)), tuple(-10 * np.log10(np.e) * i for i in range(6))),
@@ -84,13 +84,16 @@ def impulse_responses(
 ) -> npt.NDArray[np.complex64]:
     """n independent channels (n, taps) of mean power 1; tap 0 is the profile's delay 0.
 
-    Echoes fall on the nearest sample. With Rician fading the first echo holds the line of sight.
+    Echoes fall on the nearest sample; those that share one are one. With Rician fading the first holds the line of
+    sight.
     """
     sample_rate_hz = real("sample_rate_hz", sample_rate_hz, 0.0, open_low=True)
     delays = np.rint(np.array(profile.delays_seconds) * sample_rate_hz).astype(np.int64)
-    echoes = gains((n, len(delays)), "rayleigh" if fading == "rician" else fading, rng)
+    powers = np.bincount(delays, profile.powers())
+    echoes = np.flatnonzero(powers)
+    drawn = gains((n, len(echoes)), "rayleigh" if fading == "rician" else fading, rng)
     if fading == "rician":
-        echoes[:, :1] = gains((n, 1), fading, rng, rician_k_db)
-    echoes *= np.sqrt(profile.powers()).astype(np.float32)
-    falls_on = (delays[:, None] == np.arange(delays.max() + 1)).astype(np.complex64)
-    return echoes @ falls_on
+        drawn[:, :1] = gains((n, 1), fading, rng, rician_k_db)
+    taps = np.zeros((n, len(powers)), np.complex64)
+    taps[:, echoes] = drawn * np.sqrt(powers[echoes]).astype(np.float32)
+    return taps

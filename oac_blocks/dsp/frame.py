@@ -76,6 +76,8 @@ def assemble(payload: npt.ArrayLike, sync: npt.ArrayLike, layout: FrameLayout) -
     expected = layout.payload_symbols * size
     require(payload.shape[-1] == expected, "payload", f"{payload.shape[-1]} samples", f"{expected} samples long")
     require(sync.shape[-1] == size, "sync", f"{sync.shape[-1]} samples", f"one symbol of {size} samples")
+    alike = sync.ndim == 1 or sync.shape[:-1] == payload.shape[:-1]
+    require(alike, "sync", f"shape {sync.shape}", f"one symbol, or one for each payload of shape {payload.shape}")
     burst = np.empty((*payload.shape[:-1], layout.symbols, size), np.complex64)
     is_sync = layout.is_sync()
     burst[..., is_sync, :] = sync[..., None, :]

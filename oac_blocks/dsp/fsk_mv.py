@@ -8,6 +8,7 @@ A client puts a random QPSK symbol of unit energy on the first subcarrier of a p
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,35 +37,46 @@ def symbols_needed(k: int, num: Numerology, repeats: int = 1) -> int:
 def pair_positions(k: int, num: Numerology, repeats: int = 1) -> npt.NDArray[np.int64]:
     """Where the votes stand: (repeats, k) indices into the burst's pairs, counted symbol by symbol.
 
-    The copies of a vote are spread evenly over the burst, and each symbol is turned in frequency by a step chosen so
-    that no two copies of a vote come near the same frequency: a fade in time or in frequency takes one copy, not all.
+    The copies of a vote are spread evenly over the burst, and each symbol is turned a little further in frequency than
+    the one before, so that the copies come far from each other in frequency too: a fade in time or in frequency takes
+    one copy, not all.
     """
     width = num.votes_per_symbol
-    symbols = symbols_needed(k, num, repeats)
-    stride = symbols * width // repeats
-    linear = np.arange(repeats)[:, None] * stride + np.arange(k)
-    symbol, pair = np.divmod(linear, width)
-    positions = symbol * width + (pair + _turn_per_symbol(stride, repeats, width) * symbol) % width
+    stride = symbols_needed(k, num, repeats) * width // repeats
+    symbol, pair = np.divmod(np.arange(repeats)[:, None] * stride + np.arange(k), width)
+    turns = _turns_per_symbol(stride, repeats, width)
+    if len(turns) > 1:
+        # Some of the votes show which turn is best; the floors below make it differ a little from vote to vote.
+        some = np.unique(np.linspace(0, k - 1, 2 * width).astype(np.int64))
+        trials = _turned(pair[:, some], symbol[:, some], turns[:, None, None], width)
+        turns = turns[[_least_distance(trials, width).argmax()]]
+    positions = symbol * width + _turned(pair, symbol, turns[0], width)
     positions.flags.writeable = False
     return positions
 
 
-def _turn_per_symbol(stride: int, repeats: int, width: int) -> int:
-    """The turn, in pairs a symbol, that keeps the copies of a vote furthest apart in (circular) frequency.
+def _turned(pair: npt.NDArray[np.int64], symbol: npt.NDArray[np.int64], turn: Any, width: int) -> npt.NDArray[np.int64]:
+    return (pair + np.floor(turn * symbol).astype(np.int64)) % width
 
-    Copies j strides apart lie ``j * stride`` pairs on, so ``j * stride // width`` symbols on or one more, depending on
-    where the vote stands in its symbol; both must come out far away.
+
+def _turns_per_symbol(stride: int, repeats: int, width: int) -> npt.NDArray[np.float64]:
+    """Turns, in pairs a symbol, worth trying: those that bring the next copy by u/R of the band further on.
+
+    Over a few symbols these are coarse, and whole turns are worth trying too.
     """
-    if repeats == 1:
-        return 0
-    turns = np.arange(width)[:, None, None]
-    apart = np.arange(1, repeats)[None, :, None] * stride
-    symbols_on = apart // width + np.arange(2)
-    distance = (apart + turns * symbols_on) % width
-    circular = np.minimum(distance, width - distance)
-    # One more symbol cannot happen if the distance is whole symbols.
-    circular[:, apart[0, :, 0] % width == 0, 1] = width
-    return int(circular.min(axis=(1, 2)).argmax())
+    shares = width / repeats * np.arange(1, repeats)
+    further = (shares - stride % width + width * np.arange(-1, 2)[:, None]) * width / stride
+    whole = np.arange(width if repeats > 1 and stride < 4 * width else 1)
+    return np.append(whole, further)
+
+
+def _least_distance(pairs: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.int64]:
+    """How close two copies of a vote come on the circle of ``width`` pairs: (trials, repeats, k) to (trials,)."""
+    least = np.full(len(pairs), width)
+    for lag in range(1, pairs.shape[1]):
+        apart = np.abs(pairs[:, lag:] - pairs[:, :-lag])
+        least = np.minimum(least, np.minimum(apart, width - apart).min(axis=(1, 2)))
+    return least
 
 
 def quantise(entries: npt.ArrayLike, rng: np.random.Generator, abstain_below: float = 0.0) -> npt.NDArray[np.int8]:
@@ -128,8 +140,9 @@ def energies(grid: npt.ArrayLike, k: int, num: Numerology, repeats: int = 1) -> 
     expected = f"of shape (..., symbols >= {needed}, {num.active_subcarriers}) for k = {k} and repeats = {repeats}"
     fits = array.shape[-1] == num.active_subcarriers and array.shape[-2] >= needed
     require(fits, "grid", f"shape {array.shape}", expected)
-    power = np.square(array.real)
-    power += np.square(array.imag)
+    with np.errstate(over="ignore"):
+        power = np.square(array.real) + np.square(array.imag)
+    require(bool(np.isfinite(power.max())), "grid", "values beyond 1e19", "of values whose energy is a float32")
     pairs = power.reshape(*array.shape[:-2], -1, 2)
     if repeats == 1:
         return np.moveaxis(pairs[..., :k, :], -1, -2)

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 import numpy.typing as npt
 
-from oac_blocks.dsp.checks import complex_array, integer, real, require
+from oac_blocks.dsp.checks import complex_array, integer, real
 
 Shape = int | tuple[int, ...]
 # In amplitudes of the Gaussian under it. Energies of what an FFT makes of it must still be float32, which ends at 3e38;
@@ -17,7 +19,7 @@ _LARGEST_IMPULSE = 1e15
 def complex_gaussian(shape: Shape, power: float, rng: np.random.Generator) -> npt.NDArray[np.complex64]:
     """Circular Gaussian noise of this variance a complex sample."""
     power = real("power", power, 0.0)
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    shape = shape if isinstance(shape, tuple) else (operator.index(shape),)
     parts = rng.standard_normal((*shape[:-1], 2 * shape[-1]), np.float32)
     parts *= np.float32(np.sqrt(power / 2))
     return parts.view(np.complex64)
@@ -47,7 +49,6 @@ def quantise(x: npt.ArrayLike, bits: int = 12, full_scale: float = 1.0) -> npt.N
     """An analog-to-digital converter: two's complement steps of full_scale / 2^(bits-1), clipped at either end."""
     samples = complex_array("x", x)
     bits, full_scale = integer("bits", bits, 1, 24), real("full_scale", full_scale, 0.0, open_low=True)
-    require(samples.shape[-1] > 0, "x", "no samples", "non-empty")
     levels = 1 << (bits - 1)
     step = np.float32(full_scale / levels)
     parts = np.ascontiguousarray(samples).view(np.float32) / step

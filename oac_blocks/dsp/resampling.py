@@ -26,6 +26,7 @@ _BLOCKS_AT_ONCE = 64  # one megabyte an array: the temporaries stay in the cache
 _SERIES_ERROR = 1e-4  # relative, -80 dB: well below what the guard leaves
 _EXACT_OVERSAMPLING = 4
 _EXACT_HALF_TAPS = 24
+_EXACT_MARGIN = 1 << 15  # zeros around the signal: a sinc's tails fall off slowly, and the FFT wraps them around
 
 
 def resample(x: npt.ArrayLike, positions: npt.ArrayLike) -> npt.NDArray[np.complex64]:
@@ -79,14 +80,14 @@ def _resample_run(padded: npt.NDArray[np.complex64], positions: npt.NDArray[np.f
 
 
 def resample_exact(x: npt.ArrayLike, positions: npt.ArrayLike) -> npt.NDArray[np.complex128]:
-    """x (n,) at ``positions`` (m,), in samples, to about -80 dB (its far tails); slow, for checking.
+    """x (n,) at ``positions`` (m,), in samples, to about -80 dB; slow, for checking.
 
     The spectrum is padded with zeros, which is exact; a long Kaiser-windowed sinc then meets a signal that fills only
     a quarter of its band.
     """
     x, positions = _arguments(x, positions)
     require(x.ndim == 1, "x", f"shape {x.shape}", "one-dimensional")
-    margin = 4 * _EXACT_HALF_TAPS
+    margin = _EXACT_MARGIN
     n = scipy.fft.next_fast_len(len(x) + 2 * margin)
     n += n % 2
     spectrum = scipy.fft.fftshift(scipy.fft.fft(np.pad(x.astype(np.complex128), (margin, n - len(x) - margin))))

@@ -92,6 +92,28 @@ CASES = [
     (lambda: preamble.client_sequence(192, NUM), "client", "192"),
     (lambda: preamble.shared_slot(0, NUM), "n_clients", "0"),
     (lambda: preamble.shared_slot(65, NUM), "n_clients", "65"),
+    (lambda: preamble.estimate_shared(WAVE, 2, NUM), "symbol", "300 samples"),
+    (lambda: preamble.estimate_arrival(WAVE, WAVE, [1.0, 2.0]), "start_samples", "(2,)"),
+    (lambda: Numerology(sample_rate_hz="20e6"), "sample_rate_hz", "'20e6'"),
+    (lambda: channel.Link(cfo_hz=True), "cfo_hz", "True"),
+    (lambda: channel.Link(profile=["epa"]), "profile", "['epa']"),
+    (lambda: channel.Receiver(snr_db=-4000.0), "snr_db", "-4000"),
+    (
+        lambda: channel.transmit(WAVE[None, None], [channel.Link()], channel.Receiver(), 1e6, RNG),
+        "bursts",
+        "(1, 1, 300)",
+    ),
+    (lambda: ofdm.modulate(np.full((1, 192), 1e300, complex), NUM), "grid", "192 NaN or infinite"),
+    (lambda: analog.encode(np.full(4, 1e300), NUM, 1.0), "entries", "4 NaN or infinite"),
+    (lambda: fsk_mv.detect(1e25 * GRID, 5, NUM), "grid", "1e19"),
+    (lambda: analog.encode(np.ones((1, 10), np.float32), NUM, 1.0, GRID), "precoding", "(1, 192)"),
+    (lambda: bounds.mv_error_probability(np.inf, 1, 1.0), "k_plus", "inf"),
+    (lambda: bounds.mv_error_probability(1, 0, 1.0, np.inf), "repeats", "inf"),
+    (
+        lambda: frame.assemble(np.ones((3, 320), np.complex64), np.ones((2, 320), np.complex64), frame.FrameLayout(1)),
+        "sync",
+        "(2, 320)",
+    ),
 ]
 
 

@@ -39,6 +39,14 @@ def test_both_resamplers_against_a_signal_known_in_closed_form(ppm):
     assert error_db(resample(x, positions), truth) < -90
 
 
+def test_the_exact_one_is_a_sum_of_sincs():
+    """The definition, term by term; a short burst, ends included, and its silent surroundings."""
+    x = votes_burst(6)
+    positions = clock(len(x) + 300, 20, delay=150.37)
+    direct = np.sinc(positions[:, None] - np.arange(len(x))) @ x.astype(np.complex128)
+    assert error_db(resample_exact(x, positions), direct) < -70
+
+
 def test_fast_and_exact_agree_over_1138_symbols_at_20_ppm():
     x = votes_burst(1138)
     positions = clock(len(x) + 200, 20)
