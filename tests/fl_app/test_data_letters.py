@@ -277,4 +277,4 @@ def test_a_linear_model_stays_well_below_the_cnn(dataset):
 
 @pytest.mark.slow
 def test_the_cnn_learns_it_with_a_few_epochs(dataset):
-    assert accuracy_after(build_model("cnn", 26), dataset, epochs=5, learning_rate=0.02) > 0.89
+    assert accuracy_after(build_model("cnn", 26), dataset, epochs=3, learning_rate=0.02) > 0.89
