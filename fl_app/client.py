@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fl_app.air.base import Mode
-from fl_app.models import Buffers, build_model, get_buffers, set_buffers, set_parameters
+from fl_app.models import Buffers, build_model, get_buffers, measure_buffers, set_buffers, set_parameters
 from fl_app.streams import stream
 from oac_blocks.dsp.fsk_mv import quantise
 
@@ -54,12 +54,11 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Broadcast:
-    """What the server sends in round t: w_t and S_t, and batch norm's statistics over the control link."""
+    """What the server sends in round t: w_t and S_t."""
 
     t: int
     w: NDArray[np.float32]
     selected: NDArray[np.int64]
-    buffers: Buffers
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +68,6 @@ class ClientReport:
     client: int
     payload: NDArray[Any] | None  # (k,): float32 entries in analog mode, int8 votes in one-bit mode
     loss: float
-    buffers: Buffers
     seconds: float
 
 
@@ -111,7 +109,7 @@ def local_update(
     sums = [torch.zeros_like(parameter) for parameter in parameters]
     losses = torch.zeros(H, device=device)
     for step in range(H):
-        batch = rng.choice(len(data), min(batch_size, len(data)), replace=False)
+        batch = _draw_batch(data, batch_size, rng)
         images = torch.from_numpy(data.images[batch]).to(device, memory_format=layout)
         labels = torch.from_numpy(data.labels[batch]).to(device)
         loss = nn.functional.cross_entropy(model(images), labels)
@@ -123,6 +121,10 @@ def local_update(
                 parameter.sub_(gradient, alpha=lr)
     flat = torch.cat([total.reshape(-1) for total in sums]).cpu().numpy()
     return flat, float(losses.mean())
+
+
+def _draw_batch(data: Samples, batch_size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    return rng.choice(len(data), min(batch_size, len(data)), replace=False)
 
 
 def payload_of(
@@ -147,6 +149,7 @@ class ClientGroup:
         torch.set_num_threads(task.threads)
         self.task, self.clients, self.test_blocks = task, clients, test_blocks
         model: Any = build_model(task.model_name, task.classes, task.channels, task.image_size, task.width)
+        self._fresh = get_buffers(model)
         self.model: nn.Module = model.to(task.device, memory_format=fast_layout(model))
 
     def train(self, broadcast: Broadcast) -> Iterator[ClientReport]:
@@ -156,15 +159,23 @@ class ClientGroup:
 
     def _train_one(self, broadcast: Broadcast, client: int, data: Samples) -> ClientReport:
         task, started = self.task, time.perf_counter()
-        set_buffers(self.model, broadcast.buffers)
         batches = stream(task.seed, "batches", broadcast.t, client)
         gradient, loss = local_update(self.model, data, broadcast.w, task.H, task.lr, task.batch_size, batches)
-        buffers = get_buffers(self.model)
         payload = None
-        if np.isfinite(gradient).all() and all(np.isfinite(buffer).all() for buffer in buffers.values()):
+        if np.isfinite(gradient).all():
             coins = stream(task.seed, "coins", broadcast.t, client)
             payload = payload_of(gradient, broadcast.selected, task.mode, coins, task.abstain_below)
-        return ClientReport(client, payload, loss, buffers, time.perf_counter() - started)
+        return ClientReport(client, payload, loss, time.perf_counter() - started)
+
+    def measure(self, t: int, w: NDArray[np.float32]) -> Iterator[tuple[int, Buffers]]:
+        """Batch norm's statistics of the model w, as each client sees them on one batch of its own."""
+        set_parameters(self.model, w)
+        set_buffers(self.model, self._fresh)  # local training counts its steps there, and these depend on the group
+        for client, data in self.clients.items():
+            rng = stream(self.task.seed, "statistics", t, client)
+            images = torch.from_numpy(data.images[_draw_batch(data, self.task.batch_size, rng)])
+            batch = images.to(self.task.device, memory_format=fast_layout(self.model))
+            yield client, measure_buffers(self.model, [batch])
 
     def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> list[Score]:
         """The model on this group's blocks of the test set."""

@@ -45,7 +45,7 @@ class Training:
         server, t, started = self.server, len(self.rows), time.perf_counter()
         k = server.selected.size
         # The server broadcasts w_t and S_t; every client trains, and keeps the entries where S_t = 1.
-        reports = self.workers.train(Broadcast(t, server.w, server.selected, self.buffers))
+        reports = self.workers.train(Broadcast(t, server.w, server.selected))
         train_seconds = time.perf_counter() - started
         # All clients with finite gradients transmit at once, and the air adds them up.
         heard = [report for report in reports if report.payload is not None]
@@ -56,12 +56,11 @@ class Training:
         # The server updates g_t, w_{t+1}, A_{t+1} and S_{t+1}.
         if uplink is not None and np.isfinite(uplink.received).all():
             server.update(uplink.received)
-            self.buffers = average_buffers([report.buffers for report in heard])
             self.lost_in_a_row = 0
         else:
             server.skip()
             self.lost_in_a_row += 1
-        accuracy, test_loss = self.workers.evaluate(server.w, self.buffers) if evaluate else (None, None)
+        accuracy, test_loss = self._evaluate(t) if evaluate else (None, None)
         errors, compared = 0, 0
         if uplink is not None and payload is not None and self.air.mode == "onebit":
             errors, compared = vote_error_rate(payload, uplink.received)
@@ -87,6 +86,14 @@ class Training:
         )
         self.rows.append(row)
         return row
+
+    def _evaluate(self, t: int) -> tuple[float, float]:
+        """Accuracy and loss on the test set, with batch norm's statistics (if any) as the clients measure them now."""
+        if self.buffers:
+            measured = self.workers.measure(t, self.server.w)
+            finite = [own for own in measured if all(np.isfinite(buffer).all() for buffer in own.values())]
+            self.buffers = average_buffers(finite) if finite else self.buffers
+        return self.workers.evaluate(self.server.w, self.buffers)
 
     def _transmit(self, payload: NDArray[Any], clients: Sequence[int], t: int) -> Uplink:
         return self.air.uplink(payload, np.array(clients, np.int64), t)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
@@ -41,6 +41,10 @@ class Workers(Protocol):
         """One round: the reports of all clients, in the order of their numbers."""
         ...
 
+    def measure(self, t: int, w: NDArray[np.float32]) -> list[Buffers]:
+        """Batch norm's statistics of the model w after round t, as each client sees them, in the clients' order."""
+        ...
+
     def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> tuple[float, float]:
         """Accuracy (0..1) and mean loss on the test set."""
         ...
@@ -63,6 +67,9 @@ class InProcess:
 
     def train(self, broadcast: Broadcast) -> list[ClientReport]:
         return list(self._group.train(broadcast))
+
+    def measure(self, t: int, w: NDArray[np.float32]) -> list[Buffers]:
+        return [buffers for _, buffers in self._group.measure(t, w)]
 
     def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> tuple[float, float]:
         return _total(self._group.evaluate(w, buffers), self._test_images)
@@ -109,6 +116,10 @@ class ProcessPool:
     def train(self, broadcast: Broadcast) -> list[ClientReport]:
         reports: list[ClientReport] = self._ask(("train", broadcast), f"training round {broadcast.t}")
         return sorted(reports, key=lambda report: report.client)
+
+    def measure(self, t: int, w: NDArray[np.float32]) -> list[Buffers]:
+        measured: list[tuple[int, Buffers]] = self._ask(("measure", t, w), "measuring batch norm's statistics")
+        return [buffers for _, buffers in sorted(measured, key=lambda pair: pair[0])]
 
     def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> tuple[float, float]:
         scores: list[Score] = self._ask(("evaluate", w, buffers), "evaluating the model")
@@ -172,10 +183,11 @@ def _serve(connection: Connection) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
         group = ClientGroup(*connection.recv())
+        requests: dict[str, Callable[..., Iterable[Any]]]
+        requests = {"train": group.train, "measure": group.measure, "evaluate": group.evaluate}
         while True:
             kind, *content = connection.recv()
-            parts = group.train(*content) if kind == "train" else group.evaluate(*content)
-            for part in parts:
+            for part in requests[kind](*content):
                 connection.send(("part", part))
             connection.send(("done", None))
     except (EOFError, BrokenPipeError, ConnectionResetError):

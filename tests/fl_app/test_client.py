@@ -101,17 +101,17 @@ def test_votes_are_signs_zeros_a_coin_and_small_ones_silent():
     assert silent[4000:].tolist() == [-1, 1, 0, 0]
 
 
-def reports_of(task, clients, w, buffers, t=5):
+def reports_of(task, clients, w, t=5):
     group = ClientGroup(task, clients, {})
     selected = np.arange(0, w.size, 3)
-    return {report.client: report for report in group.train(Broadcast(t, w, selected, buffers))}
+    return {report.client: report for report in group.train(Broadcast(t, w, selected))}
 
 
 def test_report_depends_on_neither_group_nor_order(model):
     data, w = {n: make_samples(20, n) for n in range(4)}, get_parameters(model)
-    together = reports_of(make_task(), data, w, {})
-    alone = reports_of(make_task(), {2: data[2]}, w, {})
-    backwards = reports_of(make_task(), dict(reversed(data.items())), w, {})
+    together = reports_of(make_task(), data, w)
+    alone = reports_of(make_task(), {2: data[2]}, w)
+    backwards = reports_of(make_task(), dict(reversed(data.items())), w)
     np.testing.assert_array_equal(alone[2].payload, together[2].payload)
     for n in data:
         np.testing.assert_array_equal(backwards[n].payload, together[n].payload)
@@ -121,19 +121,22 @@ def test_report_depends_on_neither_group_nor_order(model):
 def test_client_without_finite_gradients_has_nothing_to_send(model):
     good, bad = make_samples(20), make_samples(20)
     bad.images[:, 0, 3, 3] = np.nan
-    reports = reports_of(make_task(), {0: bad, 1: good}, get_parameters(model), {})
+    reports = reports_of(make_task(), {0: bad, 1: good}, get_parameters(model))
     assert reports[0].payload is None
-    alone = reports_of(make_task(), {1: good}, get_parameters(model), {})
+    alone = reports_of(make_task(), {1: good}, get_parameters(model))
     np.testing.assert_array_equal(reports[1].payload, alone[1].payload)
 
 
-def test_every_client_starts_from_the_server_s_batch_norm_and_returns_its_own():
+def test_batch_norm_is_measured_by_each_client_on_its_own_data():
     task = make_task(model_name="resnet18", channels=3)
     model = build_model("resnet18", CLASSES, 3, 8, width=4)
     data = {n: make_samples(20, n, channels=3) for n in range(2)}
-    w, buffers = get_parameters(model), get_buffers(model)
-    together, alone = reports_of(task, data, w, buffers), reports_of(task, {1: data[1]}, w, buffers)
-    assert buffers.keys() == together[1].buffers.keys()
-    for name, value in alone[1].buffers.items():
-        np.testing.assert_array_equal(together[1].buffers[name], value)
-    assert any(not np.array_equal(buffers[name], value) for name, value in alone[1].buffers.items())
+    w = get_parameters(model)
+    group, alone = ClientGroup(task, data, {}), ClientGroup(task, {1: data[1]}, {})
+    list(group.train(Broadcast(0, w, np.arange(9))))  # what local training does to the running averages is forgotten
+    measured, (other,) = dict(group.measure(3, w)), list(alone.measure(3, w))
+    assert other[0] == 1
+    assert measured[1].keys() == get_buffers(model).keys()
+    for name, value in other[1].items():
+        np.testing.assert_array_equal(measured[1][name], value)
+    assert not np.array_equal(measured[0]["bn1.running_mean"], measured[1]["bn1.running_mean"])

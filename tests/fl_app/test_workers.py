@@ -47,7 +47,7 @@ TEST = make_samples(730, 99)
 
 def broadcast():
     w = get_parameters(build_model("cnn", 4, 1, 8, seed=1))
-    return Broadcast(3, w, np.arange(0, w.size, 2), {})
+    return Broadcast(3, w, np.arange(0, w.size, 2))
 
 
 @pytest.fixture
