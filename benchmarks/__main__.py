@@ -3,7 +3,8 @@
 
 from rich.console import Console
 
-from benchmarks import dsp_core
+from benchmarks import air_share, dsp_core
 
 console = Console(width=110)
-dsp_core.main(console)
+for benchmark in (dsp_core, air_share):
+    benchmark.main(console)
