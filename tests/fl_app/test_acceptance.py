@@ -36,10 +36,16 @@ def test_fair_k_learns_fashion_and_keeps_its_entries_young(tmp_path):
 
 @needs_fashion
 def test_waveform_and_formula_agree_in_accuracy(tmp_path):
+    """Five clients with equal data, so that there are no ties, and two runs of one setting end within about a point.
+
+    With two unequal clients runs differ by several points (70.3 +- 3.7 % above): three seeds could show nothing. The
+    echoes of "eva" make the votes of a burst fade apart, as the formula has it.
+    """
+    changes = ("clients.n=5", "data.partition=iid", "air.profile=eva", "run.eval_every=60")
+    options = [f"--set={change}" for change in changes] + ["--policies", "fair-k", "--seeds", "1,2,3", "--json"]
     accuracies = {}
-    for air, profile in (("fading", "flat"), ("waveform", "etu")):
-        options = ("--set", f"air.name={air}", "--set", f"air.profile={profile}", "--policies", "fair-k", "--json")
-        outcome = fl_app("compare", "fashion-onebit", *options, "--out", tmp_path / air)
+    for air in ("fading", "waveform"):
+        outcome = fl_app("compare", "fashion-onebit", *options, f"--set=air.name={air}", "--out", tmp_path / air)
         accuracies[air] = np.array(outcome["policies"]["fair-k"]["test_accuracies"])
     assert abs(accuracies["fading"].mean() - accuracies["waveform"].mean()) < 0.015
 
