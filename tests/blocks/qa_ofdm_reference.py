@@ -1,26 +1,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Our OFDM against GNU Radio's own C++ blocks, in both directions."""
 
-import threading
-
 import numpy as np
 import pytest
 from gnuradio import blocks, digital, fft, gr
 
 from oac_blocks.dsp import Numerology, fsk_mv, ofdm
+from tests.blocks.flowgraphs import run
 
 NUMEROLOGIES = [Numerology(), Numerology(fft_size=64, cp_samples=16, active_subcarriers=48, dc_nulls=2)]
-
-
-def run(top_block, seconds=30.0):
-    """Run a flowgraph that ends by itself; a hanging one fails the test instead of stopping it."""
-    top_block.start()
-    waiter = threading.Thread(target=top_block.wait, daemon=True)
-    waiter.start()
-    waiter.join(seconds)
-    if waiter.is_alive():
-        top_block.stop()
-        pytest.fail(f"the flowgraph did not end within {seconds} s")
 
 
 def votes_grid(num, symbols=228):
