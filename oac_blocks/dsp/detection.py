@@ -20,7 +20,7 @@ from oac_blocks.dsp.trigger import EDGE_SAMPLES, SEGMENT_SAMPLES, SEGMENTS, segm
 # up to 0.175 rad/sample are covered.
 CFO_BANK_RAD = tuple(0.05 * i for i in range(-3, 4))
 DEFAULT_FALSE_ALARM = 1e-9  # a sample of white noise: about one in a minute at 20 Msps, before the fit rejects it
-_ENERGY_FLOOR = 1e-10  # of the largest energy: noiseless silence would otherwise correlate by its rounding errors
+ENERGY_FLOOR = 1e-10  # of the largest energy: noiseless silence would otherwise correlate by its rounding errors
 _FFT_SIZE = 2048
 _BLOCKS_AT_ONCE = 8  # times seven hypotheses: about a megabyte
 # Of the fitted waveform over all else, linear. What passes the gate by chance (payload is not white noise, and does so
@@ -86,7 +86,7 @@ def _inverse_norms(x: npt.NDArray[np.complex64], length: int) -> npt.NDArray[np.
     power += np.square(x.imag, dtype=np.float64)
     running = np.concatenate(([0.0], np.cumsum(power)))
     energy = running[length:] - running[:-length]
-    floor = max(float(energy.max()) * _ENERGY_FLOOR, float(np.finfo(np.float32).tiny))
+    floor = max(float(energy.max()) * ENERGY_FLOOR, float(np.finfo(np.float32).tiny))
     return (1 / np.sqrt(np.maximum(energy, floor))).astype(np.float32)
 
 
@@ -149,7 +149,7 @@ def find_triggers(
     detections = []
     for peak in _peaks(metric, threshold, refractory):
         hypothesis = cfo_bank_rad[int(bank[:, peak].argmax())]
-        if _is_cut(x, peak, hypothesis):
+        if is_cut(x, peak, hypothesis):
             continue
         fit = estimate_arrival(x, trigger(), peak - EDGE_SAMPLES, hypothesis)
         time, cfo, snr = float(fit.time_samples), float(fit.cfo_rad_per_sample), float(fit.snr)
@@ -158,7 +158,7 @@ def find_triggers(
     return detections
 
 
-def _is_cut(x: npt.NDArray[np.complex64], peak: int, cfo_rad: float) -> bool:
+def is_cut(x: npt.NDArray[np.complex64], peak: int, cfo_rad: float) -> bool:
     """Is this what the record's edge leaves of a trigger? Three of its segments look like four, one of them missing."""
     span = SEGMENTS * SEGMENT_SAMPLES
     margin = span - SEGMENT_SAMPLES

@@ -6,9 +6,9 @@
 - a *client's sequence* (``client_sequence``): a Zadoff-Chu sequence of its own root, for a slot of its own;
 - the *shared slot* (``shared_slot``): one root, each client at its own cyclic shift, all at once: a sync symbol.
 
-``detection`` says whether a waveform is there, ``arrival`` exactly when, at which frequency and how strong. A client's
-sequence is a chirp: look for it at the frequency that the trigger gave, for off by half a subcarrier (0.012 rad/sample)
-its correlation peaks elsewhere.
+``detection`` says whether a waveform is there, ``trigger_search`` the same of a stream that comes in pieces,
+``arrival`` exactly when, at which frequency and how strong. A client's sequence is a chirp: look for it at the
+frequency that the trigger gave, for off by half a subcarrier (0.012 rad/sample) its correlation peaks elsewhere.
 """
 
 from oac_blocks.dsp.arrival import Arrival, estimate_arrival
@@ -23,6 +23,7 @@ from oac_blocks.dsp.shared_slot import (
     shared_slot,
 )
 from oac_blocks.dsp.trigger import SEGMENT_SAMPLES, SEGMENTS, trigger
+from oac_blocks.dsp.trigger_search import TriggerSearch
 
 __all__ = [
     "SEGMENTS",
@@ -30,6 +31,7 @@ __all__ = [
     "Arrival",
     "Detection",
     "SharedArrivals",
+    "TriggerSearch",
     "client_sequence",
     "cyclic_shifts_samples",
     "estimate_arrival",
