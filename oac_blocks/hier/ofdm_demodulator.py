@@ -137,6 +137,7 @@ class ofdm_demodulator(gr.hier_block2):  # noqa: N801 (GNU Radio's way of naming
         self._cutter = _Cutter(num, tag_name(length_tag))
         # GNU Radio's FFT does not scale; its window does so for nothing.
         transform = fft.fft_vcc(num.fft_size, True, [num.fft_size**-0.5] * num.fft_size, True, 1)
+        transform.set_min_output_buffer(BUFFER_SYMBOLS)
         self._picker = _Picker(num)
         self.set_early_samples(early_samples)
         self.connect(self, self._cutter, transform, self._picker, self)

@@ -73,4 +73,8 @@ class ofdm_modulator(gr.hier_block2):  # noqa: N801 (GNU Radio's way of naming b
         to_samples = blocks.tagged_stream_multiply_length(
             gr.sizeof_gr_complex, tag_name(length_tag), num.symbol_samples
         )
-        self.connect(self, self._placer, transform, _prefixer(num), to_samples, self)
+        prefixer = _prefixer(num)
+        transform.set_min_output_buffer(BUFFER_SYMBOLS)
+        prefixer.set_min_output_buffer(BUFFER_SYMBOLS * num.symbol_samples)
+        to_samples.set_min_output_buffer(BUFFER_SYMBOLS * num.symbol_samples)
+        self.connect(self, self._placer, transform, prefixer, to_samples, self)
