@@ -188,8 +188,9 @@ def _run_loop(settings: Settings, path: Path, title: str) -> dict[str, Any] | No
     """One run to its end, with its report; None if it was asked to stop."""
     from fl_app.progress import RunProgress
     from fl_app.report import write_report
-    from fl_app.runs import RunFolder
+    from fl_app.runs import RunError, RunFolder
     from fl_app.train import train as train_run
+    from fl_app.workers import WorkerError
 
     folder = RunFolder.open(path)
     console = Console(stderr=True)
@@ -202,6 +203,8 @@ def _run_loop(settings: Settings, path: Path, title: str) -> dict[str, Any] | No
         except KeyboardInterrupt:
             _say(f"stopped at once. To go on from the last checkpoint: fl_app resume {path}")
             raise typer.Exit(EXIT_CODE) from None
+        except WorkerError as error:
+            raise RunError(f"{error}\nTo go on from the last checkpoint: fl_app resume {path}") from error
     if result is not None:
         write_report(folder)
     return result
