@@ -29,16 +29,13 @@ def draw_curves(rows: Sequence[RoundFigures], path: Path) -> None:
     figure, axes = _canvas(3 if errors[0] else 2)
     _line(axes[0], _points(rows, lambda row: _percent(row.test_accuracy)), "test set", 0, marker=True)
     axes[0].set_ylabel("accuracy (%)")
-    axes[0].set_ylim(bottom=0)
     _line(axes[1], _points(rows, lambda row: row.loss), "clients, while training", 1)
     _line(axes[1], _points(rows, lambda row: row.test_loss), "test set", 0, marker=True)
     axes[1].set_ylabel("loss (nats)")
-    axes[1].set_ylim(bottom=0)
     axes[1].legend()
     if errors[0]:
         _line(axes[2], errors, "", 3)
         axes[2].set_ylabel("votes decided against\nthe majority (%)")
-        axes[2].set_ylim(bottom=0)
     _save(figure, axes, path)
 
 
@@ -48,7 +45,6 @@ def draw_aou(rows: Sequence[RoundFigures], path: Path) -> None:
     _line(axes[0], _points(rows, lambda row: row.max_aou), "oldest entry", 1)
     _line(axes[0], _points(rows, lambda row: row.mean_aou), "mean over all entries", 0)
     axes[0].set_ylabel("age of update (rounds)")
-    axes[0].set_ylim(bottom=0)
     axes[0].legend()
     _save(figure, axes, path)
 
@@ -65,9 +61,8 @@ def draw_participation(times_sent: NDArray[np.int32], path: Path) -> None:
     axes[0].set_ylabel("sent in (rounds)")
     axes[0].set_xlabel(f"share of the d = {d:,} entries (%)")
     axes[0].set_xlim(0, 100)
-    axes[0].set_ylim(bottom=0)
     axes[0].legend()
-    axes[0].grid(alpha=0.3)
+    _from_zero(axes[0])
     figure.savefig(path, dpi=DPI)
 
 
@@ -87,7 +82,6 @@ def draw_comparison(runs: Mapping[str, Sequence[Sequence[RoundFigures]]], path: 
             panel.plot(rounds, values.mean(axis=0), color=colour, linestyle=dash, label=policy)
             panel.fill_between(rounds, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.12, linewidth=0)
         panel.set_ylabel(label)
-        panel.set_ylim(bottom=0)
     axes[0].legend(ncols=2)
     _save(figure, axes, path)
 
@@ -116,9 +110,15 @@ def _percent(share: float | None) -> float | None:
 
 def _save(figure: Figure, axes: Sequence[Axes], path: Path) -> None:
     for panel in axes:
-        panel.grid(alpha=0.3)
+        _from_zero(panel)
     axes[-1].set_xlabel("communication rounds")
     axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
     axes[-1].margins(x=0.02)
     axes[-1].set_xlim(left=0)
     figure.savefig(path, dpi=DPI)
+
+
+def _from_zero(axes: Axes) -> None:
+    """All our quantities start at zero; a curve that hardly changes then needs some room above it."""
+    axes.set_ylim(0, 1.08 * axes.dataLim.ymax or 1)
+    axes.grid(alpha=0.3)
