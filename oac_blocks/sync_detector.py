@@ -15,8 +15,8 @@ from gnuradio import gr
 from oac_blocks import pdus
 from oac_blocks.bursts import Drops
 from oac_blocks.dsp.checks import integer
-from oac_blocks.dsp.detection import DEFAULT_FALSE_ALARM
-from oac_blocks.dsp.trigger_search import DEFAULT_MIN_SNR_DB, Detection, TriggerSearch
+from oac_blocks.dsp.detection import DEFAULT_FALSE_ALARM, Detection
+from oac_blocks.dsp.trigger_search import TriggerSearch
 
 
 class sync_detector(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blocks)
@@ -39,7 +39,7 @@ class sync_detector(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blo
     def __init__(
         self,
         false_alarm_per_sample: float = DEFAULT_FALSE_ALARM,
-        min_snr_db: float = DEFAULT_MIN_SNR_DB,
+        min_snr_db: float = -9.5,
         tracking: bool = True,
         lost_after_samples: int = 20_000_000,
         chunk_samples: int = 65_536,
