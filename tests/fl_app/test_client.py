@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from fl_app.client import Broadcast, ClientGroup, Samples, Task, local_update, payload_of
+from fl_app.client import Broadcast, ClientGroup, Samples, Task, fast_layout, local_update, payload_of
 from fl_app.models import build_model, get_buffers, get_gradients, get_parameters, set_parameters
 
 CLASSES = 4
@@ -140,3 +140,9 @@ def test_batch_norm_is_measured_by_each_client_on_its_own_data():
     for name, value in other[1].items():
         np.testing.assert_array_equal(measured[1][name], value)
     assert not np.array_equal(measured[0]["bn1.running_mean"], measured[1]["bn1.running_mean"])
+
+
+@pytest.mark.parametrize(("width", "layout"), [(15, torch.contiguous_format), (16, torch.channels_last)])
+def test_narrow_resnets_keep_clear_of_onednn_s_fault(width, layout):
+    assert fast_layout(build_model("resnet18", CLASSES, 3, 8, width=width)) is layout
+    assert fast_layout(build_model("cnn", CLASSES, 1, 8)) is torch.channels_last
