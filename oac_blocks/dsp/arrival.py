@@ -93,27 +93,40 @@ class _Fit:
         self.support = (self.time >= -self.length / 2 - 1) & (self.time <= self.length / 2 + 1)
         self.mean_power = float(np.mean(np.abs(waveform) ** 2))
 
-    def _model(self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64]) -> tuple[npt.NDArray[Any], ...]:
-        """s(n - delay) and its derivative by the delay, both turned by the frequency."""
+    def _moved(self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64]) -> tuple[npt.NDArray[Any], ...]:
+        """The spectrum of s(n - delay), and what turns its samples by the frequency."""
         shifted = self.spectrum * np.exp(-1j * self.frequency * delay[..., None])
         turn = np.exp(1j * cfo[..., None] * self.time)
         # Where the record ends nothing was heard, which is not the same as silence.
         turn *= self.inside
-        value = scipy.fft.ifft(shifted, axis=-1) * turn
+        return shifted, turn
+
+    def _value(self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
+        """s(n - delay), turned by the frequency."""
+        shifted, turn = self._moved(delay, cfo)
+        return scipy.fft.ifft(shifted, axis=-1) * turn
+
+    def _value_and_slope(
+        self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64]
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """s(n - delay) and its derivative by the delay, both turned by the frequency."""
+        shifted, turn = self._moved(delay, cfo)
         slope = scipy.fft.ifft(shifted * (-1j * self.frequency), axis=-1) * turn
-        return value, slope
+        return scipy.fft.ifft(shifted, axis=-1) * turn, slope
 
     def search(
         self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64], fit_cfo: bool
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """The strongest response within a sample and 8 pi / L around the start, on a grid fine enough for Newton."""
         grid = np.pi / (2 * self.length) * np.arange(-16, 17) if fit_cfo else np.zeros(1)
-        turns = phasors(-grid, self.size).T
+        turns = phasors(-grid, self.size).astype(np.complex128)
         best, best_delay, best_cfo = np.full(delay.shape, -1.0), delay, cfo
         for shift in _SEARCH_SAMPLES:
-            value, _ = self._model(delay + shift, cfo)
+            value = self._value(delay + shift, cfo)
+            # einsum and not @: for so small a product the threads of a BLAS cost more than they bring.
+            response = np.abs(np.einsum("...n,fn->...f", np.conj(value) * self.windows, turns))
             # Normalised: where the record is cut, a shift must not win by leaving energy outside of it.
-            strength = np.abs((np.conj(value) * self.windows) @ turns) / np.sqrt(_inner(value, value).real)[..., None]
+            strength = response / np.sqrt(_inner(value, value).real)[..., None]
             peak = strength.argmax(axis=-1)
             strongest = np.take_along_axis(strength, peak[..., None], axis=-1)[..., 0]
             better = strongest > best
@@ -125,7 +138,7 @@ class _Fit:
     def step(
         self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64], fit_cfo: bool
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        value, by_delay = self._model(delay, cfo)
+        value, by_delay = self._value_and_slope(delay, cfo)
         by_cfo = 1j * self.time * value
         energy = _inner(value, value).real
         amplitude = _inner(value, self.windows) / energy
@@ -148,7 +161,7 @@ class _Fit:
     def amplitude_and_snr(
         self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64]
     ) -> tuple[npt.NDArray[np.complex128], npt.NDArray[np.float64]]:
-        value, _ = self._model(delay, cfo)
+        value = self._value(delay, cfo)
         amplitude = _inner(value, self.windows) / _inner(value, value).real
         # Only under the waveform itself: what stands before and after it is not noise.
         residual = (self.windows - amplitude[..., None] * value)[..., self.support]

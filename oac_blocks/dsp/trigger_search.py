@@ -154,7 +154,7 @@ class TriggerSearch:
 
     @property
     def latency_samples(self) -> int:
-        return self._span + _LOOKAHEAD + _GATE_SPAN + SEGMENT_SAMPLES + EDGE_SAMPLES
+        return self._span + _LOOKAHEAD + _GATE_SPAN + SEGMENT_SAMPLES + 2 * EDGE_SAMPLES
 
     @property
     def tracked_cfo_rad(self) -> float | None:
@@ -191,19 +191,20 @@ class TriggerSearch:
         keep = self._next - _HISTORY - self._origin
         self._buffer = np.concatenate((self._buffer[keep:], samples))
         self._origin += keep
-        needed = self._rows * _HOP + SEGMENT_SAMPLES - 1
+        correlated = self._rows * _HOP + SEGMENT_SAMPLES - 1
         found: list[Detection] = []
-        while self._origin + len(self._buffer) >= self._next + needed:
+        # The whole waveform reaches beyond the segments.
+        while self._origin + len(self._buffer) >= self._next + correlated + EDGE_SAMPLES:
             start = self._next - self._origin
             if not self._tracking:
                 self._bank = self._search_bank
-            self._pending = self._pending.and_then(self._candidates(start, start + needed))
+            self._pending = self._pending.and_then(self._candidates(start, start + correlated))
             self._next += self._span
             found += self._decide()
         return found
 
     def _candidates(self, start: int, stop: int) -> _Candidates:
-        """What passes gate and whole waveform in the span whose samples are buffer[start:stop]."""
+        """What passes gate and whole waveform in the span that buffer[start:stop] gives the gates of."""
         bank, x = self._bank, self._buffer
         gates = self._gates(x[start:stop])
         # The gate must not lose what the whole waveform would find: it lets through the root of the rate.

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from oac_blocks.sync_detector import sync_detector
 from tests.blocks.companion import ROOT, block_with_defaults, platform
 
 
@@ -34,6 +35,12 @@ def test_the_defaults_are_valid_and_no_block_is_a_dummy():
     graph = flow_graph()
     assert graph.is_valid(), [str(message) for _, message in graph.iter_error_messages()]
     assert not any(block.is_dummy_block for block in graph.blocks)
+
+
+def test_the_delay_is_the_documented_one():
+    detector = block_with_defaults("oac_sync_detector", graph := platform().make_flow_graph())
+    assert f"{sync_detector().delay_samples:,} later" in detector.documentation[""]
+    del graph  # held until here: a block has but a weak reference to it
 
 
 @pytest.mark.parametrize(
