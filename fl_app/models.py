@@ -8,7 +8,6 @@ What travels how (docs/models.md says why):
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from fl_app.names import canonical
 from fl_app.torchvision_compat import load_torchvision
 
 MODEL_NAMES = ("cnn", "resnet18")
@@ -35,7 +35,7 @@ def build_model(
     name: "cnn" (109,402 parameters for 26 classes of 28x28x1) or "resnet18" (11,173,962 for 10 classes of 32x32x3);
     image_size: height and width in pixels; width: channels of ResNet-18's first stage (the CNN has no use for it).
     """
-    name = _model_name(name)
+    name = canonical("model", name, MODEL_NAMES)
     for argument, value, low in (
         ("classes", classes, 2),
         ("in_channels", in_channels, 1),
@@ -79,14 +79,6 @@ def _resnet18(classes: int, in_channels: int, width: int) -> nn.Module:
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
     network: nn.Module = model
     return network
-
-
-def _model_name(name: str) -> str:
-    squeezed = "".join(letter for letter in str(name).lower() if letter.isalnum())
-    if squeezed in MODEL_NAMES:
-        return squeezed
-    nearest = difflib.get_close_matches(squeezed, MODEL_NAMES, n=1, cutoff=0.0)[0]
-    raise ValueError(f"unknown model {name!r}: did you mean {nearest!r}? There are {', '.join(MODEL_NAMES)}")
 
 
 @dataclass(frozen=True)

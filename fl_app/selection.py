@@ -15,13 +15,14 @@ layer at a time. Nothing is sorted; a round costs O(d).
 
 from __future__ import annotations
 
-import difflib
 import operator
 from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fl_app.names import canonical
 
 POLICY_NAMES = ("fair-k", "top-k", "age-top-k", "top-rand", "round-robin", "rand-k", "dense")
 
@@ -226,11 +227,7 @@ class Dense(Policy):
 
 def canonical_name(name: str) -> str:
     """The policy's name as listed in POLICY_NAMES, from any spelling with other case, hyphens, blanks."""
-    known = {_squeeze(policy): policy for policy in POLICY_NAMES}
-    if (squeezed := _squeeze(str(name))) in known:
-        return known[squeezed]
-    nearest = known[difflib.get_close_matches(squeezed, known, n=1, cutoff=0.0)[0]]
-    raise ValueError(f"unknown policy {name!r}: did you mean {nearest!r}? There are {', '.join(POLICY_NAMES)}")
+    return canonical("policy", name, POLICY_NAMES)
 
 
 def make_policy(
@@ -275,10 +272,6 @@ def _whole(name: str, value: Any, low: int, high: int | None) -> int:
     if number < low or (high is not None and number > high):
         raise ValueError(f"{name} must be {allowed}, not {number}")
     return number
-
-
-def _squeeze(name: str) -> str:
-    return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
 def _plain(value: Any) -> Any:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
@@ -13,6 +12,7 @@ from fl_app.data.dataset import DataError, Dataset
 from fl_app.data.idx_sets import load_emnist_letters, load_fashion_mnist, load_mnist
 from fl_app.data.letters import load_letters
 from fl_app.data.torchvision_sets import load_cifar10, load_cifar100
+from fl_app.names import canonical
 
 PUBLIC_SETS: dict[str, Callable[[Path, bool], Dataset]] = {
     "emnist-letters": load_emnist_letters,
@@ -42,12 +42,4 @@ def load_dataset(name: str, data_root: str | PathLike[str] | None = None, downlo
 
 def canonical_dataset_name(name: str) -> str:
     """The name as listed in DATASET_NAMES, from any spelling with other case, hyphens, blanks."""
-    known = {_squeeze(listed): listed for listed in DATASET_NAMES}
-    if (squeezed := _squeeze(str(name))) in known:
-        return known[squeezed]
-    nearest = known[difflib.get_close_matches(squeezed, known, n=1, cutoff=0.0)[0]]
-    raise ValueError(f"unknown data set {name!r}: did you mean {nearest!r}? There are {', '.join(DATASET_NAMES)}")
-
-
-def _squeeze(name: str) -> str:
-    return "".join(letter for letter in name.lower() if letter.isalnum())
+    return canonical("data set", name, DATASET_NAMES)

@@ -6,13 +6,14 @@ Every sample goes to exactly one client, and no client goes away empty.
 
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fl_app.names import canonical
 
 PARTITION_NAMES = ("iid", "dirichlet", "shards")
 
@@ -41,7 +42,7 @@ def partition(
     n_clients = operator.index(n_clients)
     if not 1 <= n_clients <= len(labels):
         raise ValueError(f"n_clients must be 1..{len(labels)} (there are {len(labels)} samples), not {n_clients}")
-    how = _partition_name(how)
+    how = canonical("partition", how, PARTITION_NAMES)
     if how == "iid":
         parts = _iid(len(labels), n_clients, rng)
     elif how == "dirichlet":
@@ -86,11 +87,3 @@ def _feed_the_empty(parts: Parts, rng: np.random.Generator) -> None:
         gift = int(rng.integers(len(parts[richest])))
         parts[client] = parts[richest][gift : gift + 1]
         parts[richest] = np.delete(parts[richest], gift)
-
-
-def _partition_name(how: str) -> str:
-    squeezed = "".join(letter for letter in str(how).lower() if letter.isalnum())
-    if squeezed in PARTITION_NAMES:
-        return squeezed
-    nearest = difflib.get_close_matches(squeezed, PARTITION_NAMES, n=1, cutoff=0.0)[0]
-    raise ValueError(f"unknown partition {how!r}: did you mean {nearest!r}? There are {', '.join(PARTITION_NAMES)}")

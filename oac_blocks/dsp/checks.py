@@ -55,24 +55,20 @@ def finite(name: str, x: npt.NDArray[Any]) -> None:
 
 def complex_array(name: str, x: Any, min_ndim: int = 1) -> npt.NDArray[np.complex64]:
     """A finite complex64 array; complex128 is narrowed, anything that is not complex is refused."""
-    array = np.asarray(x)
-    require(array.dtype in (np.complex64, np.complex128), name, array.dtype, "a complex64 array")
-    require(array.ndim >= min_ndim, name, f"shape {array.shape}", f"an array of at least {min_ndim} dimensions")
-    require(array.size > 0, name, f"shape {array.shape}", "non-empty")
-    with np.errstate(over="ignore"):
-        narrow = array.astype(np.complex64, copy=False)
-    finite(name, narrow)
-    return narrow
+    return _narrow(name, np.asarray(x), np.complex64, (np.complex64, np.complex128), min_ndim)
 
 
 def real_array(name: str, x: Any, min_ndim: int = 1) -> npt.NDArray[np.float32]:
     """A finite float32 array; float64 is narrowed, anything that is not real floating point is refused."""
-    array = np.asarray(x)
-    require(array.dtype in (np.float32, np.float64), name, array.dtype, "a float32 array")
+    return _narrow(name, np.asarray(x), np.float32, (np.float32, np.float64), min_ndim)
+
+
+def _narrow(name: str, array: npt.NDArray[Any], wanted: Any, taken: tuple[Any, ...], min_ndim: int) -> npt.NDArray[Any]:
+    require(array.dtype in taken, name, array.dtype, f"a {np.dtype(wanted)} array")
     require(array.ndim >= min_ndim, name, f"shape {array.shape}", f"an array of at least {min_ndim} dimensions")
     require(array.size > 0, name, f"shape {array.shape}", "non-empty")
     with np.errstate(over="ignore"):
-        narrow = array.astype(np.float32, copy=False)
+        narrow = array.astype(wanted, copy=False)
     finite(name, narrow)
     return narrow
 
