@@ -70,6 +70,11 @@ class BurstSource(gr.sync_block):
         """Data of a PDU to a grid (symbols, subcarriers); ValueError drops the burst."""
         raise NotImplementedError
 
+    def start(self) -> bool:
+        """A flowgraph that is started again counts its items anew: what was under way is void."""
+        self._rest = self._rest[:0]
+        return True
+
     @property
     def dropped(self) -> int:
         """PDUs that could not be sent."""
@@ -131,6 +136,11 @@ class BurstSink(gr.sync_block):
     def decode(self, grid: ComplexArray) -> npt.NDArray[Any]:
         """A burst (symbols, subcarriers) to the data of a PDU; ValueError drops the burst."""
         raise NotImplementedError
+
+    def start(self) -> bool:
+        """A flowgraph that is started again counts its items anew: what was under way is void."""
+        self._parts, self._missing, self._metadata = [], 0, {}
+        return True
 
     @property
     def dropped(self) -> int:

@@ -31,6 +31,11 @@ class _Cutter(gr.basic_block):
         self.set_relative_rate(1 / num.symbol_samples)
         self.set_tag_propagation_policy(gr.TPP_DONT)
 
+    def start(self) -> bool:
+        """A flowgraph that is started again counts its samples anew."""
+        self._symbols_left, self._begun_at = 0, -1
+        return True
+
     def forecast(self, noutput_items: int, _ninputs: int) -> list[int]:
         return [noutput_items * self._num.symbol_samples]
 
