@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache, cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -47,8 +48,18 @@ _HOP = _FFT_SIZE - SEGMENT_SAMPLES + 1
 _GATE_SPAN = (SEGMENTS - 1) * SEGMENT_SAMPLES  # correlations after its own that the gate at a sample needs
 _PIECE_SAMPLES = 14  # of the whole waveform: short enough to add up coherently at any frequency of a fine grid
 _FINE_STEP_RAD = 0.01  # a waveform of 280 samples loses at most 0.7 dB between two of them
+_GATE_EXPONENT = 0.4  # what the gate lets through, as a power of the false alarms asked for: more finds no more
+_SHIFTS_SAMPLES = (0.0, 0.5)  # of the whole waveform: at two samples a chip, half a sample off costs 0.5 dB
 _RETUNE_RAD = 0.004  # a tracked frequency that is off by so little costs 0.1 dB
 _LARGEST_POWER = 1e30  # beyond it sums overflow in float32, and it is no sample of any radio
+
+
+@cache
+def _shifted_trigger() -> npt.NDArray[np.complex64]:
+    """The trigger of unit energy, (shifts, 280), each a fraction of a sample later."""
+    turns = np.exp(-2j * np.pi * scipy.fft.fftfreq(_TRIGGER_SAMPLES) * np.array(_SHIFTS_SAMPLES)[:, None])
+    shifted = scipy.fft.ifft(scipy.fft.fft(trigger()) * turns, axis=-1)
+    return (shifted / np.linalg.norm(shifted, axis=-1, keepdims=True)).astype(np.complex64)
 
 
 @dataclass(frozen=True)
@@ -58,14 +69,14 @@ class _Bank:
     coarse_rad: tuple[float, ...]
     fine_rad: npt.NDArray[np.float64]  # relative to a coarse one
     filters: npt.NDArray[np.complex64]  # (coarse, _FFT_SIZE): spectra of one segment of unit energy, conjugated
-    templates: npt.NDArray[np.complex64]  # (coarse, 280): the whole waveform of unit energy, conjugated
+    templates: npt.NDArray[np.complex64]  # (coarse, shifts, 280): the whole waveform of unit energy, conjugated
     steering: npt.NDArray[np.complex64]  # (pieces, fine)
 
     @classmethod
     def of(cls, coarse_rad: tuple[float, ...], fine_steps: int) -> _Bank:
         offsets = np.array(coarse_rad)
         pattern = segment() / np.linalg.norm(segment()) * phasors(offsets, SEGMENT_SAMPLES)
-        whole = trigger() / np.linalg.norm(trigger()) * phasors(offsets, _TRIGGER_SAMPLES)
+        whole = _shifted_trigger() * phasors(offsets, _TRIGGER_SAMPLES)[:, None, :]
         fine = _FINE_STEP_RAD * np.arange(-fine_steps, fine_steps + 1)
         middles = _PIECE_SAMPLES * np.arange(_TRIGGER_SAMPLES // _PIECE_SAMPLES)
         return cls(
@@ -76,9 +87,11 @@ class _Bank:
             np.exp(-1j * middles[:, None] * fine).astype(np.complex64),
         )
 
-    @property
+    @cached_property
     def hypotheses(self) -> int:
-        return len(self.coarse_rad) * len(self.fine_rad)
+        """Frequencies and shifts that are told apart; the fine grids of neighbours overlap."""
+        distinct = np.unique(np.rint(np.add.outer(self.coarse_rad, self.fine_rad) / (0.1 * _FINE_STEP_RAD)))
+        return len(distinct) * len(_SHIFTS_SAMPLES)
 
 
 @dataclass(frozen=True)
@@ -144,7 +157,8 @@ class TriggerSearch:
         bank_rad = tuple(real("cfo_bank_rad", cfo, -math.pi, math.pi) for cfo in cfo_bank_rad)
         self._rows = integer("span_rows", span_rows, 1, 1024)
         self._span = self._rows * _HOP - _GATE_SPAN
-        self._search_bank = _Bank.of(bank_rad, fine_steps=2)
+        # Fine grids that overlap: noise may make the gate prefer the farther one of two neighbours.
+        self._search_bank = _Bank.of(bank_rad, fine_steps=3)
         self.set_false_alarm(false_alarm_per_sample)
         self.set_min_snr_db(min_snr_db)
         self.set_tracking(tracking)
@@ -208,7 +222,7 @@ class TriggerSearch:
         bank, x = self._bank, self._buffer
         gates = self._gates(x[start:stop])
         # The gate must not lose what the whole waveform would find: it lets through the root of the rate.
-        limit = trigger_threshold(math.sqrt(self._false_alarm), len(bank.coarse_rad))
+        limit = trigger_threshold(self._false_alarm**_GATE_EXPONENT, len(bank.coarse_rad))
         strongest = gates.max(axis=0) if len(gates) > 1 else gates[0]
         open_at = np.flatnonzero(strongest > limit)
         if not len(open_at):
@@ -216,8 +230,9 @@ class TriggerSearch:
         coarse = gates[:, open_at].argmax(axis=0)
         windows = x[(start + open_at - EDGE_SAMPLES)[:, None] + np.arange(_TRIGGER_SAMPLES)]
         energy = np.maximum(np.sum(windows.real**2 + windows.imag**2, axis=1), np.finfo(np.float32).tiny)
-        pieces = (windows * bank.templates[coarse]).reshape(len(windows), -1, _PIECE_SAMPLES).sum(axis=-1)
-        response = np.abs(np.einsum("cp,pf->cf", pieces, bank.steering)) ** 2 / energy[:, None]
+        turned = windows[:, None, :] * bank.templates[coarse]
+        pieces = turned.reshape(len(windows), len(_SHIFTS_SAMPLES), -1, _PIECE_SAMPLES).sum(axis=-1)
+        response = np.abs(np.einsum("csp,pf->cfs", pieces, bank.steering)).max(axis=-1) ** 2 / energy[:, None]
         fine = response.argmax(axis=1)
         strength = response.max(axis=1)
         # In noise the squared correlation with one waveform is Beta(1, L - 1); union bound over the frequencies.
@@ -265,9 +280,11 @@ class TriggerSearch:
             self._pending = self._pending[self._pending.position >= position + REFRACTORY_SAMPLES]
             if (detection := self._measure(position, metric, cfo)) is not None:
                 found.append(detection)
-        if found and self._tracking:
-            self._last_hit = found[-1].sample
-            cfo, tracked = found[-1].cfo_rad_per_sample, self.tracked_cfo_rad
+        # A doubtful hit is reported where the settings ask for it, but must not turn the search away.
+        clear = [detection for detection in found if detection.snr >= LEAST_FIT_SNR]
+        if clear and self._tracking:
+            self._last_hit = clear[-1].sample
+            cfo, tracked = clear[-1].cfo_rad_per_sample, self.tracked_cfo_rad
             if tracked is None or abs(cfo - tracked) > _RETUNE_RAD:
                 self._bank = _Bank.of((cfo,), fine_steps=1)
         elif self._next - self._last_hit > self._lost_after:

@@ -132,6 +132,14 @@ def test_tracking_follows_a_drift_and_returns_to_the_bank_when_lost():
     assert 14 <= len(heard) <= 17  # 100,000 samples without a hit hold five triggers
 
 
+def test_a_false_alarm_does_not_turn_the_search_away():
+    rng = np.random.default_rng(11)
+    search = TriggerSearch(1e-3, -100.0)
+    search.push(stream([2000.0], 0.1, 10.0, 20_000, rng))
+    assert len(search.push(stream([], [], [], 300_000, rng))) > 10
+    assert search.tracked_cfo_rad == pytest.approx(0.1, abs=1e-3)
+
+
 def test_settings_apply_in_the_middle_of_a_stream():
     rng = np.random.default_rng(7)
     x = stream(2000 + 20_000 * np.arange(5), 0.1, -5.0, 120_000, rng)
@@ -160,7 +168,7 @@ def test_false_alarms_are_no_more_than_asked_for():
     assert 0.1 * expected < len(found) < expected + 3 * math.sqrt(expected)
 
 
-@pytest.mark.parametrize("cfo", [0.0, 0.075, 0.15])
+@pytest.mark.parametrize("cfo", [0.0, 0.075, 0.12, 0.125, 0.15])
 def test_all_are_found_at_minus_5_db_and_timed_to_the_bound(cfo):
     rng = np.random.default_rng(9)
     times = 1000 + 1500 * np.arange(200) + rng.random(200)
