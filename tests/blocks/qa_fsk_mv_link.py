@@ -37,7 +37,7 @@ class Link:
         """Send bursts and wait until all of them are compared; their reports."""
         before = len(self.reports)
         for _ in range(bursts):
-            post(self.votes._voter, "next", pmt.PMT_T)
+            post(self.votes._sender, "next", pmt.PMT_T)
         until(lambda: len(self.reports) == before + bursts)
         return [pmt.to_python(self.reports[before + t]) for t in range(bursts)]
 

@@ -17,7 +17,7 @@ def started(source):
 
 def ask(source):
     # A message for a hierarchical block goes to the block within.
-    post(source._voter, "next", pmt.PMT_T)
+    post(source._sender, "next", pmt.PMT_T)
 
 
 def test_votes_come_at_their_pace_and_rounds_count_up():
