@@ -42,10 +42,12 @@ def estimate_arrival(
     *,
     fit_cfo: bool = True,
     iterations: int = 6,
+    search: bool = True,
 ) -> Arrival:
     """Fit ``waveform`` (L,) to the records ``x`` (..., n) near ``start_samples`` and ``cfo_rad_per_sample`` (...).
 
     ``start_samples`` must be right to a sample, ``cfo_rad_per_sample`` to 8 pi / L: the fit first looks around there.
+    With ``search=False`` it does not, and they must be right to half a sample and pi / L.
     With ``fit_cfo=False`` the frequency is taken as known. A waveform that the record holds only in part is fitted by
     that part.
     """
@@ -66,7 +68,9 @@ def estimate_arrival(
     require(inside, "start_samples", start, f"within the record of {n} samples")
 
     fit = _Fit(x, waveform, np.rint(start).astype(np.int64))
-    delay, cfo = fit.search(start - np.rint(start), cfo, fit_cfo)
+    delay = start - np.rint(start)
+    if search:
+        delay, cfo = fit.search(delay, cfo, fit_cfo)
     for _ in range(iterations):
         delay, cfo = fit.step(delay, cfo, fit_cfo)
     amplitude, snr = fit.amplitude_and_snr(delay, cfo)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -101,18 +102,17 @@ class _Candidates:
     position: npt.NDArray[np.int64]
     strength: npt.NDArray[np.float32]  # of the whole waveform, 0 to 1
     metric: npt.NDArray[np.float32]  # of the gate, 0 to 1
+    shift_samples: npt.NDArray[np.float64]
     cfo_rad: npt.NDArray[np.float64]
 
-    def __getitem__(self, some: slice | npt.NDArray[np.bool_]) -> _Candidates:
-        return _Candidates(self.position[some], self.strength[some], self.metric[some], self.cfo_rad[some])
+    def __getitem__(self, some: npt.NDArray[np.bool_]) -> _Candidates:
+        return _Candidates(*(column[some] for column in self._columns()))
 
     def and_then(self, other: _Candidates) -> _Candidates:
-        return _Candidates(
-            np.concatenate((self.position, other.position)),
-            np.concatenate((self.strength, other.strength)),
-            np.concatenate((self.metric, other.metric)),
-            np.concatenate((self.cfo_rad, other.cfo_rad)),
-        )
+        return _Candidates(*map(np.concatenate, zip(self._columns(), other._columns(), strict=True)))
+
+    def _columns(self) -> tuple[npt.NDArray[Any], ...]:
+        return self.position, self.strength, self.metric, self.shift_samples, self.cfo_rad
 
     def first_survivor(self) -> int:
         """Index of the earliest peak that is left when the strongest silence their surroundings one after another."""
@@ -125,7 +125,7 @@ class _Candidates:
         return earliest
 
 
-_NO_CANDIDATES = _Candidates(np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0, np.float32), np.empty(0))
+_NO_CANDIDATES = _Candidates(np.empty(0, np.int64), *np.empty((2, 0), np.float32), *np.empty((2, 0)))
 
 
 class TriggerSearch:
@@ -207,14 +207,15 @@ class TriggerSearch:
         self._origin += keep
         correlated = self._rows * _HOP + SEGMENT_SAMPLES - 1
         found: list[Detection] = []
-        # The whole waveform reaches beyond the segments.
-        while self._origin + len(self._buffer) >= self._next + correlated + EDGE_SAMPLES:
-            start = self._next - self._origin
-            if not self._tracking:
-                self._bank = self._search_bank
-            self._pending = self._pending.and_then(self._candidates(start, start + correlated))
-            self._next += self._span
-            found += self._decide()
+        with np.errstate(over="ignore", invalid="ignore"):  # of bad samples, which are sorted out on the way
+            # The whole waveform reaches beyond the segments.
+            while self._origin + len(self._buffer) >= self._next + correlated + EDGE_SAMPLES:
+                start = self._next - self._origin
+                if not self._tracking:
+                    self._bank = self._search_bank
+                self._pending = self._pending.and_then(self._candidates(start, start + correlated))
+                self._next += self._span
+                found += self._decide()
         return found
 
     def _candidates(self, start: int, stop: int) -> _Candidates:
@@ -232,24 +233,24 @@ class TriggerSearch:
         energy = np.maximum(np.sum(windows.real**2 + windows.imag**2, axis=1), np.finfo(np.float32).tiny)
         turned = windows[:, None, :] * bank.templates[coarse]
         pieces = turned.reshape(len(windows), len(_SHIFTS_SAMPLES), -1, _PIECE_SAMPLES).sum(axis=-1)
-        response = np.abs(np.einsum("csp,pf->cfs", pieces, bank.steering)).max(axis=-1) ** 2 / energy[:, None]
-        fine = response.argmax(axis=1)
-        strength = response.max(axis=1)
+        response = np.abs(np.einsum("csp,pf->csf", pieces, bank.steering)).reshape(len(windows), -1)
+        strength = response.max(axis=1) ** 2 / energy
+        shift, fine = np.divmod(response.argmax(axis=1), len(bank.fine_rad))
         # In noise the squared correlation with one waveform is Beta(1, L - 1); union bound over the frequencies.
         least = 1 - (self._false_alarm / bank.hypotheses) ** (1 / (_TRIGGER_SAMPLES - 1))
         cfo = np.array(bank.coarse_rad)[coarse] + bank.fine_rad[fine]
-        return _Candidates(self._next + open_at, np.sqrt(strength), strongest[open_at], cfo)[strength > least]
+        columns = (self._next + open_at, np.sqrt(strength), strongest[open_at], np.array(_SHIFTS_SAMPLES)[shift], cfo)
+        return _Candidates(*columns)[strength > least]
 
     def _gates(self, x: npt.NDArray[np.complex64]) -> npt.NDArray[np.float32]:
         """Mean normalised correlation of the four segments, (frequencies, span)."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            power = x.real**2
-            power += x.imag**2
-            if not power.max() < _LARGEST_POWER:
-                bad = ~(power < _LARGEST_POWER)
-                self.bad_samples += int(np.count_nonzero(bad))
-                x[bad] = 0
-                power[bad] = 0
+        power = x.real**2
+        power += x.imag**2
+        if not power.max() < _LARGEST_POWER:
+            bad = ~(power < _LARGEST_POWER)
+            self.bad_samples += int(np.count_nonzero(bad))
+            x[bad] = 0
+            power[bad] = 0
         # Sums of 2, 4, ... 64 neighbours: as quick as a running sum, and no difference of large numbers.
         energy, width = power, 1
         while width < SEGMENT_SAMPLES:
@@ -276,9 +277,9 @@ class TriggerSearch:
         while len(self._pending.position) and self._pending.position[0] + _LOOKAHEAD <= self._next:
             crowd = self._pending[self._pending.position < self._pending.position[0] + _LOOKAHEAD]
             peak = crowd.first_survivor()
-            position, metric, cfo = int(crowd.position[peak]), float(crowd.metric[peak]), float(crowd.cfo_rad[peak])
+            position = int(crowd.position[peak])
             self._pending = self._pending[self._pending.position >= position + REFRACTORY_SAMPLES]
-            if (detection := self._measure(position, metric, cfo)) is not None:
+            if (detection := self._measure(crowd, peak)) is not None:
                 found.append(detection)
         # A doubtful hit is reported where the settings ask for it, but must not turn the search away.
         clear = [detection for detection in found if detection.snr >= LEAST_FIT_SNR]
@@ -291,14 +292,19 @@ class TriggerSearch:
             self._bank = self._search_bank
         return found
 
-    def _measure(self, position: int, metric: float, cfo_rad: float) -> Detection | None:
+    def _measure(self, crowd: _Candidates, peak: int) -> Detection | None:
         """The fit; None if the stream's start cut the trigger, or if it is not heard clearly enough."""
+        position, cfo = int(crowd.position[peak]), float(crowd.cfo_rad[peak])
         begin = position - EDGE_SAMPLES
-        if begin < -1 or (position < _GATE_SPAN and is_cut(self._buffer[-self._origin :], position, cfo_rad)):
+        if begin < -1 or (position < _GATE_SPAN and is_cut(self._buffer[-self._origin :], position, cfo)):
             return None
         first = begin - _FIT_MARGIN
         window = self._buffer[first - self._origin :][: _TRIGGER_SAMPLES + 2 * _FIT_MARGIN]
-        fit = estimate_arrival(window, trigger(), _FIT_MARGIN, cfo_rad)
-        if not float(fit.snr) >= self._min_snr:
+        # The candidate is right to a quarter of a sample and half a step of the fine grid.
+        start = _FIT_MARGIN + float(crowd.shift_samples[peak])
+        fit = estimate_arrival(window, trigger(), start, cfo, search=False)
+        snr = float(fit.snr)
+        if not snr >= self._min_snr:
             return None
-        return Detection(first + float(fit.time_samples), float(fit.cfo_rad_per_sample), metric, float(fit.snr))
+        time, cfo = first + float(fit.time_samples), float(fit.cfo_rad_per_sample)
+        return Detection(time, cfo, float(crowd.metric[peak]), snr)
