@@ -49,7 +49,7 @@ _HOP = _FFT_SIZE - SEGMENT_SAMPLES + 1
 _GATE_SPAN = (SEGMENTS - 1) * SEGMENT_SAMPLES  # correlations after its own that the gate at a sample needs
 _PIECE_SAMPLES = 14  # of the whole waveform: short enough to add up coherently at any frequency of a fine grid
 _FINE_STEP_RAD = 0.01  # a waveform of 280 samples loses at most 0.7 dB between two of them
-_GATE_EXPONENT = 0.4  # what the gate lets through, as a power of the false alarms asked for: more finds no more
+_MOST_OPEN = 1 / 32  # of a span's samples go on from the gate: a strong carrier would open it all the time
 _SHIFTS_SAMPLES = (0.0, 0.5)  # of the whole waveform: at two samples a chip, half a sample off costs 0.5 dB
 _RETUNE_RAD = 0.004  # a tracked frequency that is off by so little costs 0.1 dB
 _LARGEST_POWER = 1e30  # beyond it sums overflow in float32, and it is no sample of any radio
@@ -222,10 +222,13 @@ class TriggerSearch:
         """What passes gate and whole waveform in the span that buffer[start:stop] gives the gates of."""
         bank, x = self._bank, self._buffer
         gates = self._gates(x[start:stop])
-        # The gate must not lose what the whole waveform would find: it lets through the root of the rate.
-        limit = trigger_threshold(self._false_alarm**_GATE_EXPONENT, len(bank.coarse_rad))
+        # The gate must not lose what the whole waveform would find: the root of the rate is more than enough.
+        limit = trigger_threshold(math.sqrt(self._false_alarm), len(bank.coarse_rad))
         strongest = gates.max(axis=0) if len(gates) > 1 else gates[0]
         open_at = np.flatnonzero(strongest > limit)
+        most = math.ceil(_MOST_OPEN * self._span)
+        if len(open_at) > most:
+            open_at = np.sort(open_at[np.argpartition(strongest[open_at], -most)[-most:]])
         if not len(open_at):
             return _NO_CANDIDATES
         coarse = gates[:, open_at].argmax(axis=0)

@@ -3,6 +3,7 @@
 
 import itertools
 import math
+import time
 
 import numpy as np
 import pytest
@@ -20,9 +21,9 @@ def stream(times, cfos, snr_db, length, rng):
     x = np.sqrt(0.5) * rng.standard_normal((length, 2)).view(np.complex128)[:, 0]
     padded = np.pad(TRIGGER, 64)
     frequency = np.fft.fftfreq(len(padded))
-    for time, cfo, db in np.broadcast(times, cfos, snr_db):
-        first = math.floor(time)
-        moved = np.fft.ifft(np.fft.fft(padded) * np.exp(-2j * np.pi * frequency * (time - first)))
+    for arrival, cfo, db in np.broadcast(times, cfos, snr_db):
+        first = math.floor(arrival)
+        moved = np.fft.ifft(np.fft.fft(padded) * np.exp(-2j * np.pi * frequency * (arrival - first)))
         moved *= 10 ** (db / 20) * np.exp(1j * (cfo * np.arange(len(padded)) + 2 * np.pi * rng.random()))
         begin, stop = max(first - 64, 0), min(first - 64 + len(padded), length)
         x[begin:stop] += moved[begin - (first - 64) : stop - (first - 64)]
@@ -97,8 +98,8 @@ def test_crowded_triggers_are_all_found():
 def test_latency_is_kept(span_rows):
     rng = np.random.default_rng(4)
     latency = TriggerSearch(span_rows=span_rows).latency_samples
-    for time in range(1000, 1000 + latency, 97):
-        x = stream([time], 0.0, 10.0, time + latency + 1, rng)
+    for first in range(1000, 1000 + latency, 97):
+        x = stream([first], 0.0, 10.0, first + latency + 1, rng)
         assert len(TriggerSearch(span_rows=span_rows).push(x)) == 1
 
 
@@ -186,6 +187,19 @@ def test_silence_and_noiseless_triggers_give_no_false_ones():
     (found,) = TriggerSearch().push(x)
     assert found.time_samples == pytest.approx(100_000, abs=1e-3)
     assert TriggerSearch().push(np.zeros(100_000, np.complex64)) == []
+
+
+@pytest.mark.parametrize("carrier_rad", [0.0, 0.3, 1.0])
+def test_a_strong_carrier_neither_triggers_nor_stops_the_search(carrier_rad):
+    """A radio's own LO leaks; a carrier alone holds the gate at 0.25 for good."""
+    n = np.arange(300_000)
+    x = np.exp(1j * carrier_rad * n)
+    x[200_000 : 200_000 + len(TRIGGER)] += TRIGGER
+    search = TriggerSearch(1e-5)
+    begin = time.perf_counter()
+    (found,) = search.push(x.astype(np.complex64))
+    assert time.perf_counter() - begin < 10  # 0.1 s on an idle machine, a minute where all that is open is looked at
+    assert found.time_samples == pytest.approx(200_000, abs=0.5)
 
 
 def test_bad_samples_are_counted_and_taken_as_silence():
