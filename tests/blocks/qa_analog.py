@@ -24,21 +24,27 @@ def channel():
     return (parts[0] + 1j * parts[1]).astype(np.complex64)
 
 
-def bursts_of(mapper, messages, symbols):
-    """Post (port, message) pairs; the grid and the tags that come of them."""
+def bursts_of(mapper, entry_messages, symbols, channel_messages=(), channel_taken=lambda: True):
+    """The grid and the tags that come of these messages, those on the channel sent first.
+
+    Messages of one port keep their order, those of two ports may overtake each other: hence the wait between them.
+    """
     tb = gr.top_block()
     sink = blocks.vector_sink_c(192)
     tb.connect(mapper, sink)
     with running(tb):
-        for port, message in messages:
-            post(mapper, port, message)
+        for message in channel_messages:
+            post(mapper, "channel", message)
+        until(channel_taken)
+        for message in entry_messages:
+            post(mapper, "entries", message)
         until(lambda: len(sink.data()) >= 192 * symbols)
     return np.array(sink.data(), np.complex64).reshape(-1, 192), tags(sink)
 
 
 def test_burst_is_that_of_dsp_bit_for_bit_and_tagged():
     first, second = entries(1000), entries(385)
-    messages = [("entries", pdus.make(first, {"round": 1})), ("entries", pdus.make(second, {"round": 2}))]
+    messages = [pdus.make(first, {"round": 1}), pdus.make(second, {"round": 2})]
     grid, found = bursts_of(analog_mapper(scale=0.5), messages, 5)
     expected = np.concatenate([analog.encode(first, NUM, 0.5), analog.encode(second, NUM, 0.5)])
     np.testing.assert_array_equal(grid, expected)
@@ -49,23 +55,17 @@ def test_burst_is_that_of_dsp_bit_for_bit_and_tagged():
 def test_channel_estimate_turns_the_next_burst(inversion):
     h, x = channel(), entries(384)
     mapper = analog_mapper(inversion=inversion, least_magnitude=0.3)
-    grid, _ = bursts_of(mapper, [("channel", pdus.make(h)), ("entries", pdus.make(x))], 1)
+    grid, _ = bursts_of(mapper, [pdus.make(x)], 1, [pdus.make(h)], lambda: mapper._precoding is not None)
     np.testing.assert_array_equal(grid, analog.encode(x, NUM, 1.0, analog.precoder(h, inversion, 0.3)))
 
 
 def test_bad_messages_are_dropped_and_the_next_good_one_goes_out():
     mapper = analog_mapper()
     x = entries(384)
-    messages = [
-        ("entries", pmt.intern("no PDU")),
-        ("entries", pdus.make(np.array([np.nan], np.float32))),
-        ("channel", pdus.make(x)),
-        ("channel", pdus.make(channel()[:10])),
-        ("channel", pdus.make(channel() * np.inf)),
-        ("entries", pdus.make(x)),
-    ]
+    bad_entries = [pmt.intern("no PDU"), pdus.make(np.array([np.nan], np.float32))]
     with np.errstate(invalid="ignore"):
-        grid, _ = bursts_of(mapper, messages, 1)
+        bad_channels = [pdus.make(x), pdus.make(channel()[:10]), pdus.make(channel() * np.inf)]
+    grid, _ = bursts_of(mapper, [*bad_entries, pdus.make(x)], 1, bad_channels, lambda: mapper.dropped == 3)
     np.testing.assert_array_equal(grid, analog.encode(x, NUM, 1.0))
     assert mapper.dropped == 5
 
@@ -93,7 +93,7 @@ def test_demapper_gives_the_mean_of_dsp_bit_for_bit_with_metadata():
 def test_scale_can_be_set():
     mapper = analog_mapper()
     mapper.set_scale(0.25)
-    grid, _ = bursts_of(mapper, [("entries", pdus.make(entries(10)))], 1)
+    grid, _ = bursts_of(mapper, [pdus.make(entries(10))], 1)
     np.testing.assert_array_equal(grid, analog.encode(entries(10), NUM, 0.25))
     assert mapper.scale == 0.25
 

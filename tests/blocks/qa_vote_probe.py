@@ -54,7 +54,8 @@ def test_rounds_meet_in_any_order_and_a_lost_one_spoils_no_other(probe):
         send(probe, "reference", VOTES if t != 2 else -VOTES, round=t)
     send(probe, "soft_votes", VOTES.astype(np.float32), round=3)
     send(probe, "soft_votes", VOTES.astype(np.float32), round=1)
-    assert [(r["round"], r["errors"]) for r in reports(probe, 2)] == [(3, 0), (1, 0)]
+    # Messages of one port keep their order, those of two ports may overtake each other.
+    assert sorted((r["round"], r["errors"]) for r in reports(probe, 2)) == [(1, 0), (3, 0)]
 
 
 def test_without_rounds_the_order_counts(probe):
@@ -76,12 +77,13 @@ def test_what_cannot_be_compared_is_dropped(probe):
     send(probe, "reference", VOTES, round=4)
     send(probe, "soft_votes", SOFT, round=4)
     assert [r["round"] for r in reports(probe, 1)] == [4]
-    assert probe.dropped == 4
+    until(lambda: probe.dropped == 4)
 
 
 def test_soft_votes_that_nobody_asks_for_do_not_pile_up(probe):
     for t in range(300):
         send(probe, "soft_votes", SOFT, round=t)
+    until(lambda: probe.dropped == 300 - 256)
     send(probe, "reference", VOTES, round=299)
     reports(probe, 1)
     assert probe.dropped == 300 - 256
