@@ -17,9 +17,9 @@ import scipy.fft
 from oac_blocks.dsp.checks import complex_array, require
 from oac_blocks.dsp.phasor import phasors
 
-_BLOCK = 2048  # FFT size of the fast resampler
-_GUARD = 128  # samples dropped at each end of a block, where the FFT's wrap-around shows
-_HOP = _BLOCK - 2 * _GUARD
+BLOCK = 2048  # FFT size of the fast resampler
+GUARD = 128  # samples dropped at each end of a block, where the FFT's wrap-around shows
+HOP = BLOCK - 2 * GUARD
 # A block that is cut off sharply rings up to the highest frequency, where a fractional delay spreads it far: fade it.
 _FADE = np.sin(np.pi / 2 * (np.arange(96) + 0.5) / 96).astype(np.float32) ** 2
 _BLOCKS_AT_ONCE = 64  # one megabyte an array: the temporaries stay in the cache
@@ -39,10 +39,10 @@ def resample(x: npt.ArrayLike, positions: npt.ArrayLike) -> npt.NDArray[np.compl
     away from it within the block is a short Taylor series.
     """
     x, positions = _arguments(x, positions)
-    padded = np.zeros((*x.shape[:-1], x.shape[-1] + 2 * _BLOCK), np.complex64)
-    padded[..., _BLOCK:-_BLOCK] = x
+    padded = np.zeros((*x.shape[:-1], x.shape[-1] + 2 * BLOCK), np.complex64)
+    padded[..., BLOCK:-BLOCK] = x
     m, rows = positions.shape[-1], math.prod(x.shape[:-1])
-    run = _HOP * max(1, _BLOCKS_AT_ONCE // rows)
+    run = HOP * max(1, _BLOCKS_AT_ONCE // rows)
     y = np.empty(positions.shape, np.complex64)
     for start in range(0, m, run):
         y[..., start : start + run] = _resample_run(padded, positions[..., start : start + run])
@@ -51,32 +51,45 @@ def resample(x: npt.ArrayLike, positions: npt.ArrayLike) -> npt.NDArray[np.compl
 
 def _resample_run(padded: npt.NDArray[np.complex64], positions: npt.NDArray[np.float64]) -> npt.NDArray[np.complex64]:
     m = positions.shape[-1]
-    blocks = -(-m // _HOP)
+    blocks = -(-m // HOP)
     # The last block is filled up with positions that nobody reads.
-    fill = positions[..., -1:] + np.arange(1, blocks * _HOP - m + 1)
-    at = np.concatenate((positions, fill), axis=-1).reshape(*positions.shape[:-1], blocks, _HOP)
+    fill = positions[..., -1:] + np.arange(1, blocks * HOP - m + 1)
+    at = np.concatenate((positions, fill), axis=-1).reshape(*positions.shape[:-1], blocks, HOP)
 
-    offset = at[..., _HOP // 2] - _HOP // 2  # position of the block's first sample, if there were no drift
+    offset = at[..., HOP // 2] - HOP // 2  # position of the block's first sample, if there were no drift
     whole = np.rint(offset)
     at -= offset[..., None]
-    at -= np.arange(_HOP)
-    drift = at.astype(np.float32)
-    spectrum = scipy.fft.fft(_segments(padded, whole.astype(np.int64) - _GUARD), axis=-1, overwrite_x=True)
-    step = 2 * np.pi / _BLOCK * (offset - whole)
-    spectrum[..., : _BLOCK // 2] *= phasors(step, _BLOCK // 2)
-    spectrum[..., _BLOCK // 2 :] *= phasors(step, _BLOCK // 2, -_BLOCK // 2)
+    at -= np.arange(HOP)
+    segments = _segments(padded, whole.astype(np.int64) - GUARD)
+    y = delay_blocks(segments, offset - whole, at.astype(np.float32))
+    return y.reshape(*positions.shape[:-1], -1)[..., :m]
 
-    derivative = (2j * np.pi * scipy.fft.fftfreq(_BLOCK)).astype(np.complex64)
+
+def delay_blocks(
+    segments: npt.NDArray[np.complex64], fraction: npt.NDArray[np.float64], drift: npt.NDArray[np.float32]
+) -> npt.NDArray[np.complex64]:
+    """Segments (..., BLOCK), which are overwritten, at GUARD + i + fraction + drift[i] for i = 0 .. HOP-1: (..., HOP).
+
+    ``fraction`` (...) is one for each block, ``drift`` (..., HOP) what comes on top, a few samples at most.
+    """
+    segments[..., : len(_FADE)] *= _FADE
+    segments[..., -len(_FADE) :] *= _FADE[::-1]
+    spectrum = scipy.fft.fft(segments, axis=-1, overwrite_x=True)
+    step = 2 * np.pi / BLOCK * fraction
+    spectrum[..., : BLOCK // 2] *= phasors(step, BLOCK // 2)
+    spectrum[..., BLOCK // 2 :] *= phasors(step, BLOCK // 2, -BLOCK // 2)
+
+    derivative = (2j * np.pi * scipy.fft.fftfreq(BLOCK)).astype(np.complex64)
     terms = []
-    for order in range(_series_length(float(np.abs(drift).max()))):
+    for order in range(series_length(float(np.abs(drift).max()))):
         if order:
             spectrum *= derivative / order
-        terms.append(scipy.fft.ifft(spectrum, axis=-1)[..., _GUARD:-_GUARD])
+        terms.append(scipy.fft.ifft(spectrum, axis=-1)[..., GUARD:-GUARD])
     y = terms.pop()
     for term in reversed(terms):
         y = y * drift
         y += term
-    return y.reshape(*positions.shape[:-1], -1)[..., :m]
+    return y
 
 
 def resample_exact(x: npt.ArrayLike, positions: npt.ArrayLike) -> npt.NDArray[np.complex128]:
@@ -119,17 +132,14 @@ def _arguments(x: Any, positions: Any) -> tuple[npt.NDArray[np.complex64], npt.N
 
 
 def _segments(padded: npt.NDArray[np.complex64], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.complex64]:
-    """Copies of x[start : start + _BLOCK], faded at both ends; ``padded`` is x with a block of zeros on either side."""
-    windows = np.lib.stride_tricks.sliding_window_view(padded, _BLOCK, axis=-1)
-    starts = np.clip(starts + _BLOCK, 0, padded.shape[-1] - _BLOCK)
+    """Copies of x[start : start + BLOCK]; ``padded`` is x with a block of zeros on either side."""
+    windows = np.lib.stride_tricks.sliding_window_view(padded, BLOCK, axis=-1)
+    starts = np.clip(starts + BLOCK, 0, padded.shape[-1] - BLOCK)
     lead = np.indices(starts.shape, sparse=True)[:-1]
-    segments = windows[(*lead, starts)]
-    segments[..., : len(_FADE)] *= _FADE
-    segments[..., -len(_FADE) :] *= _FADE[::-1]
-    return segments
+    return windows[(*lead, starts)]
 
 
-def _series_length(largest_drift_samples: float) -> int:
+def series_length(largest_drift_samples: float) -> int:
     """Terms of the Taylor series of e^{jw drift} at w = pi that leave less than the permitted error."""
     argument = np.pi * largest_drift_samples
     require(
