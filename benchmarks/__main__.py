@@ -3,8 +3,8 @@
 
 from rich.console import Console
 
-from benchmarks import air_share, dsp_core
+from benchmarks import air_share, dsp_core, sync
 
 console = Console(width=110)
-for benchmark in (dsp_core, air_share):
+for benchmark in (dsp_core, air_share, sync):
     benchmark.main(console)

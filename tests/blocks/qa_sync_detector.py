@@ -12,7 +12,7 @@ from oac_blocks.trigger_source import trigger_source
 from tests.blocks.flowgraphs import Messages, post, run, running, tag, tags, until
 
 TRIGGER = trigger()
-DELAY = TriggerSearch().latency_samples
+DELAY = sync_detector().delay_samples
 CHUNK = 4096
 
 
@@ -64,7 +64,7 @@ def test_samples_tags_and_messages(chunk, tracking):
 
 def test_messages_are_pdus_without_data():
     tb = gr.top_block()
-    x = stream([5000], 0.0, 10 * CHUNK)
+    x = stream([5000], 0.0, 16 * CHUNK)
     detector = sync_detector(chunk_samples=CHUNK)
     messages = Messages(tb, detector, "detections")
     tb.connect(blocks.vector_source_c(x.tolist()), detector, blocks.null_sink(gr.sizeof_gr_complex))
@@ -75,7 +75,7 @@ def test_messages_are_pdus_without_data():
 
 
 def test_tags_of_the_input_are_delayed_with_their_samples():
-    x = stream([5000], 0.0, 10 * CHUNK)
+    x = stream([5000], 0.0, 16 * CHUNK)
     detector = sync_detector(chunk_samples=CHUNK)
     _, sink, _ = through(detector, x, [tag(0, "rx_time", 17), tag(5000, "burst", 3), tag(12_345, "burst", 4)])
     assert tags(sink, "rx_time", "burst") == [
@@ -107,7 +107,7 @@ def test_it_finds_the_trigger_sources_rounds_in_lock_step():
 
 
 def test_a_flowgraph_that_is_started_again_counts_from_zero():
-    x = stream([5000, 20_000], 0.0, 10 * CHUNK)
+    x = stream([5000, 20_000], 0.0, 16 * CHUNK)
     tb = gr.top_block()
     source = blocks.vector_source_c(x.tolist())
     detector = sync_detector(chunk_samples=CHUNK)
@@ -122,7 +122,7 @@ def test_a_flowgraph_that_is_started_again_counts_from_zero():
 
 
 def test_bad_samples_neither_stop_the_stream_nor_the_search():
-    x = stream([5000, 20_000], 0.0, 10 * CHUNK)
+    x = stream([5000, 20_000], 0.0, 16 * CHUNK)
     x[10_000:10_003] = np.nan, np.inf, 1e30
     detector = sync_detector(chunk_samples=CHUNK)
     samples, sink, _ = through(detector, x)
@@ -132,7 +132,7 @@ def test_bad_samples_neither_stop_the_stream_nor_the_search():
 
 
 def test_a_search_that_fails_costs_a_chunk_and_no_more(monkeypatch):
-    x = stream([5000, 30_000], 0.0, 12 * CHUNK)
+    x = stream([5000, 30_000], 0.0, 20 * CHUNK)
     detector = sync_detector(chunk_samples=CHUNK)
     push, calls = TriggerSearch.push, []
 
@@ -152,7 +152,7 @@ def test_a_search_that_fails_costs_a_chunk_and_no_more(monkeypatch):
 
 def test_setters_apply_while_it_runs():
     """A source in lock step gives one round at a time; between them the settings change."""
-    round_samples = 10 * CHUNK
+    round_samples = 20 * CHUNK
     source = trigger_source("lock_step", round_samples, 0.1, chunk_samples=CHUNK)
     noise = blocks.vector_source_c(stream([], 0.0, round_samples, snr_db=20).tolist(), True)
     add, detector = blocks.add_cc(), sync_detector(chunk_samples=CHUNK)
