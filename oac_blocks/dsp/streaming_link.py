@@ -19,7 +19,7 @@ from oac_blocks.dsp.resampling import BLOCK, GUARD, HOP, delay_blocks, series_le
 
 Samples = npt.NDArray[np.complex64]
 MAX_ECHO_SAMPLES = HOP  # an echo reaches back into the block before, no further
-_BLOCKS_AT_ONCE = 40  # a chunk of 65,536 samples: two thirds of a megabyte an array, which the cache holds
+_BLOCKS_AT_ONCE = 19  # half a chunk of 65,536 samples: larger arrays leave the cache, and are new memory each time
 _FROM_MIDDLE = np.arange(HOP, dtype=np.float32) - HOP // 2
 
 

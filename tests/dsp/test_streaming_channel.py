@@ -106,8 +106,21 @@ def test_against_the_exact_resampler(ppm, delay, offset):
     assert error_db(y, resample_exact(x[0], positions)) < -50
 
 
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_the_whole_buffer_is_of_use(sign):
+    """The largest delay and the largest drift together, chunk by chunk: late and slow, early and fast."""
+    x = streams(1, symbols=180)
+    channel = small([Link(clock_ppm=-sign * 1000.0, delay_samples=sign * 512.0)], max_drift_samples=60)
+    y = np.concatenate([channel.push(x[:, i : i + 1000]) for i in range(0, x.shape[1], 1000)])[
+        channel.latency_samples :
+    ]
+    assert channel.slips == (0,)
+    assert abs(channel.drift_samples[0]) > 52
+    positions = (np.arange(len(y)) - sign * 512) * (1 - sign * 1e-3)
+    assert error_db(y, resample_exact(x[0], positions)) < -50
+
+
 def test_a_static_channel_is_that_of_bursts():
-    """Fading of power one at a fixed gain: the channel for bursts gets the impulse responses as its profile."""
     x = streams(2)
     links = [
         Link(clock_ppm=20.0, delay_samples=3.7, cfo_hz=2000.0, profile=PROFILE, gain_db=-2.0),
