@@ -14,10 +14,11 @@ from gnuradio import gr
 
 from oac_blocks import pdus
 from oac_blocks.bursts import Drops
-from oac_blocks.dsp.checks import integer
+from oac_blocks.dsp.checks import integer, real
 from oac_blocks.dsp.detection import DEFAULT_FALSE_ALARM, Detection
 from oac_blocks.dsp.trigger_search import TriggerSearch
 
+_BANK_STEP_RAD = 0.05
 _SPAN_ROWS = 32  # a third faster than 16, and still sooner than a chunk
 
 
@@ -35,6 +36,8 @@ class sync_detector(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blo
     - ``metric``: mean normalised correlation of the four segments, 0 to 1;
     - ``snr_db``: a sample.
 
+    Frequency offsets up to ``max_cfo_rad`` (rad/sample) are searched; the time that takes grows with it.
+
     Message port ``detections``: a PDU with the same dictionary and no data, as soon as the trigger is found.
     """
 
@@ -44,14 +47,18 @@ class sync_detector(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blo
         min_snr_db: float = -9.5,
         tracking: bool = True,
         lost_after_samples: int = 20_000_000,
+        max_cfo_rad: float = 0.175,
         chunk_samples: int = 65_536,
     ) -> None:
         chunk = integer("chunk_samples", chunk_samples, 1, 1 << 22)
+        # Each frequency of the bank covers half a step to either side; seven reach 0.175.
+        beside = math.ceil(real("max_cfo_rad", max_cfo_rad, 0.0, 1.5) / _BANK_STEP_RAD - 0.5 - 1e-9)
         self._search = TriggerSearch(
             false_alarm_per_sample,
             min_snr_db,
             tracking=tracking,
             lost_after_samples=lost_after_samples,
+            cfo_bank_rad=tuple(_BANK_STEP_RAD * i for i in range(-beside, beside + 1)),
             span_rows=_SPAN_ROWS,
         )
         gr.sync_block.__init__(self, name="OAC Sync Detector", in_sig=[np.complex64], out_sig=[np.complex64])

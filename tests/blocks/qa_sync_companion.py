@@ -54,6 +54,7 @@ def test_the_delay_is_the_documented_one():
         {"detector__false_alarm_per_sample": "0.5"},
         {"detector__min_snr_db": "-200"},
         {"detector__lost_after_samples": "0"},
+        {"detector__max_cfo_rad": "2"},
         {"detector__chunk_samples": "0"},
     ],
 )

@@ -62,6 +62,14 @@ def test_samples_tags_and_messages(chunk, tracking):
     assert messages == [value for _, _, value in found]
 
 
+@pytest.mark.parametrize(("max_cfo_rad", "cfo"), [(0.175, 0.175), (0.4, -0.4), (0, 0.02)])
+def test_the_search_reaches_as_far_as_it_is_told(max_cfo_rad, cfo):
+    x = stream([5000], cfo, 16 * CHUNK, snr_db=0.0)
+    _, sink, messages = through(sync_detector(max_cfo_rad=max_cfo_rad, chunk_samples=CHUNK), x)
+    assert [offset - DELAY for offset, _, _ in tags(sink, "sync")] == [5000]
+    assert [message["cfo"] for message in messages] == pytest.approx([cfo], abs=1e-3)
+
+
 def test_messages_are_pdus_without_data():
     tb = gr.top_block()
     x = stream([5000], 0.0, 16 * CHUNK)
@@ -193,6 +201,7 @@ def test_setters_apply_while_it_runs():
         ({"false_alarm_per_sample": 0.5}, "false_alarm_per_sample"),
         ({"min_snr_db": "low"}, "min_snr_db"),
         ({"lost_after_samples": 0}, "lost_after_samples"),
+        ({"max_cfo_rad": 2.0}, "max_cfo_rad"),
         ({"chunk_samples": 0}, "chunk_samples"),
     ],
 )
