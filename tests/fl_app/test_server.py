@@ -16,7 +16,7 @@ def make_server(mode="analog", policy="fair-k", **kwargs):
 
 
 class NaiveServer:
-    """Algorithm 1 with DESIGN's decisions, one entry at a time in plain Python."""
+    """Algorithm 1 with the age after the round, one entry at a time in plain Python."""
 
     def __init__(self, w, mode):
         self.w, self.mode = [float(value) for value in w], mode

@@ -33,7 +33,7 @@ def test_bursts_hold_every_entry_once_and_respect_the_limit(k, mode, repeats, gr
 
 
 def test_the_prototypes_frame():
-    # k = 20 % of 109,402 in FSK-MV: 228 symbols (DESIGN section 3) and 4 sync symbols.
+    # k = 20 % of 109,402 in FSK-MV: 228 symbols and 4 sync symbols.
     (burst,) = plan(21_880, AirSettings())
     assert burst.layout.payload_symbols == 228
     assert air_time([burst]) == (232, pytest.approx(232 * 16e-6))
