@@ -36,7 +36,7 @@ bench: setup ## measure speed against GNU Radio's own blocks
 	$(PYTHON_BIN) -m benchmarks $(ARGS)
 
 docs: setup ## build the documentation into site/
-	$(PYTHON_BIN) -m mkdocs build --strict $(ARGS)
+	NO_MKDOCS_2_WARNING=1 $(PYTHON_BIN) -m mkdocs build --strict $(ARGS)
 
 train: setup ## train a small model over a simulated air
 	.venv/bin/fl_app train configs/quickstart.toml $(ARGS)
