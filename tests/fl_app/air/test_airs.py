@@ -108,7 +108,7 @@ def test_bad_input_is_named(settings, change, message):
 @pytest.mark.parametrize("name", AIR_NAMES)
 def test_wrong_values_are_named(name):
     analog, onebit = (make_air(AirSettings(name=name, mode=mode), 1, 0) for mode in ("analog", "onebit"))
-    with pytest.raises(ValueError, match="payload must be finite, got 1 NaN"):
+    with pytest.raises(ValueError, match="payload must be finite in float32, got 1 NaN"):
         analog.uplink(np.array([[1.0, np.nan]], np.float32), np.array([0]), 0)
     with pytest.raises(ValueError, match="payload must be votes -1, 0 or"):
         onebit.uplink(np.array([[2, 1]], np.int8), np.array([0]), 0)
