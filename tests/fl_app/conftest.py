@@ -1,9 +1,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Small runs for the tests of the learning app: a few hundred letters, a few rounds, seconds."""
+"""For the tests of the learning app: small runs (a few hundred letters, a few rounds), and the real CIFAR-10."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from fl_app.config import check
+
+ARCHIVE = Path(__file__).parents[3] / "shared" / "data" / "cifar-10-batches-py.tar.xz"
 
 TINY = {
     "run": {"seed": 3, "rounds": 4, "eval_every": 2, "checkpoint_every": 2, "workers": 0},
@@ -29,3 +37,21 @@ def tiny():
 def tiny_options():
     """The same run for the command line: a list of --set options."""
     return [f"--set={name}.{key}={value}" for name, values in TINY.items() for key, value in values.items()]
+
+
+@pytest.fixture(scope="session")
+def cifar10_root():
+    """The archive unpacked once, outside the repository, and kept for the next run."""
+    if not ARCHIVE.exists():
+        pytest.skip(f"needs {ARCHIVE}")
+    base = Path(os.environ.get("GR_OAC_CACHE") or Path.home() / ".cache" / "gr-oac") / "tests"
+    root = base / "cifar10"
+    if not root.exists():
+        base.mkdir(parents=True, exist_ok=True)
+        unpacked = Path(tempfile.mkdtemp(dir=base))
+        subprocess.run(["tar", "xf", ARCHIVE, "-C", unpacked], check=True)
+        try:
+            unpacked.rename(root)
+        except OSError:  # another run was faster
+            shutil.rmtree(unpacked)
+    return root

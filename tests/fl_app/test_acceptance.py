@@ -3,7 +3,6 @@
 
 import json
 import resource
-import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,6 @@ from fl_app.cli import app
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")
-CIFAR = Path(__file__).resolve().parents[3] / "shared" / "data" / "cifar-10-batches-py.tar.xz"
 needs_fashion = pytest.mark.skipif(not FASHION.is_dir(), reason="apt-get install dataset-fashion-mnist")
 
 
@@ -50,10 +48,7 @@ def test_waveform_and_formula_agree_in_accuracy(tmp_path):
     assert abs(accuracies["fading"].mean() - accuracies["waveform"].mean()) < 0.015
 
 
-@pytest.mark.skipif(not CIFAR.is_file(), reason=f"{CIFAR} is not there")
-def test_whole_resnet_passes_two_rounds_through_the_waveform_within_24_gib(tmp_path):
-    with tarfile.open(CIFAR) as archive:
-        archive.extractall(tmp_path, filter="data")
+def test_whole_resnet_passes_two_rounds_through_the_waveform_within_24_gib(tmp_path, cifar10_root):
     changes = {
         "run.rounds": 2,
         "run.workers": 0,
@@ -66,7 +61,7 @@ def test_whole_resnet_passes_two_rounds_through_the_waveform_within_24_gib(tmp_p
         "air.noise_std": "none",
     }
     options = [f"--set={key}={value}" for key, value in changes.items()]
-    place = ("--air", "waveform", "--data-root", tmp_path, "--out", tmp_path / "run", "--json")
+    place = ("--air", "waveform", "--data-root", cifar10_root, "--out", tmp_path / "run", "--json")
     result = fl_app("train", "cifar10-noniid", *options, *place)
     assert (result["d"], result["k"], result["rounds"]) == (11_173_962, 2_234_792, 2)
     assert result["vote_error_rate"] < 0.05

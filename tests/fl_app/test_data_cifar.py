@@ -6,11 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
-import shutil
-import subprocess
-import tempfile
 import urllib.request
-from pathlib import Path
 from urllib.error import URLError
 
 import numpy as np
@@ -18,8 +14,6 @@ import pytest
 
 from fl_app.data import DataError, load_dataset
 from fl_app.torchvision_compat import load_torchvision
-
-ARCHIVE = Path(__file__).parents[3] / "shared" / "data" / "cifar-10-batches-py.tar.xz"
 
 
 @pytest.fixture(autouse=True)
@@ -129,24 +123,6 @@ def test_an_empty_folder_says_which_files_go_where(tmp_path, offline, name, fold
 
 # ---------------------------------------------------------------------------------------------------------------
 # The real CIFAR-10
-
-
-@pytest.fixture(scope="module")
-def cifar10_root():
-    """The archive unpacked once, outside the repository, and kept for the next run."""
-    if not ARCHIVE.exists():
-        pytest.skip(f"needs {ARCHIVE}")
-    base = Path(os.environ.get("GR_OAC_CACHE") or Path.home() / ".cache" / "gr-oac") / "tests"
-    root = base / "cifar10"
-    if not root.exists():
-        base.mkdir(parents=True, exist_ok=True)
-        unpacked = Path(tempfile.mkdtemp(dir=base))
-        subprocess.run(["tar", "xf", ARCHIVE, "-C", unpacked], check=True)
-        try:
-            unpacked.rename(root)
-        except OSError:  # another run was faster
-            shutil.rmtree(unpacked)
-    return root
 
 
 def test_the_real_cifar10(cifar10_root, offline):
