@@ -5,7 +5,9 @@ import os
 import shutil
 import subprocess
 import tempfile
+import urllib.request
 from pathlib import Path
+from urllib.error import URLError
 
 import pytest
 
@@ -55,3 +57,16 @@ def cifar10_root():
         except OSError:  # another run was faster
             shutil.rmtree(unpacked)
     return root
+
+
+@pytest.fixture
+def offline(monkeypatch):
+    """No test touches the network; returns the list of attempts."""
+    attempts = []
+
+    def refuse(request, *_args, **_kwargs):
+        attempts.append(request)
+        raise URLError("no network in tests")
+
+    monkeypatch.setattr(urllib.request, "urlopen", refuse)
+    return attempts

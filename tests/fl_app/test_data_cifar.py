@@ -6,8 +6,6 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
-import urllib.request
-from urllib.error import URLError
 
 import numpy as np
 import pytest
@@ -15,17 +13,7 @@ import pytest
 from fl_app.data import DataError, load_dataset
 from fl_app.torchvision_compat import load_torchvision
 
-
-@pytest.fixture(autouse=True)
-def offline(monkeypatch):
-    attempts = []
-
-    def refuse(request, *_args, **_kwargs):
-        attempts.append(request)
-        raise URLError("no network in tests")
-
-    monkeypatch.setattr(urllib.request, "urlopen", refuse)
-    return attempts
+pytestmark = pytest.mark.usefixtures("offline")
 
 
 # ---------------------------------------------------------------------------------------------------------------

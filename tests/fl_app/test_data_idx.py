@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import gzip
 import struct
-import urllib.request
-from urllib.error import URLError
 
 import numpy as np
 import pytest
@@ -36,19 +34,6 @@ def write_set(folder, names, first_label, classes, train=52, test=26, packed=Fal
         raw = idx_bytes(array)
         (folder / (name + ".gz" * packed)).write_bytes(gzip.compress(raw) if packed else raw)
     return arrays
-
-
-@pytest.fixture
-def offline(monkeypatch):
-    """No test touches the network; returns the list of attempts."""
-    attempts = []
-
-    def refuse(request, *_args, **_kwargs):
-        attempts.append(request)
-        raise URLError("no network in tests")
-
-    monkeypatch.setattr(urllib.request, "urlopen", refuse)
-    return attempts
 
 
 @pytest.fixture
