@@ -5,8 +5,8 @@ Times are in samples after the trigger's first sample. The server wants to hear 
 its own trigger. There are two kinds of rounds:
 
 - *payload*: all clients answer at once with a frame (``frame``) whose sync symbols they share by cyclic shifts;
-- *acquire*: clients of unknown offset answer with their own sequence (``client_sequence``), each in the middle of a slot
-  wide enough for any offset. A few clients share a slot, told apart by their roots.
+- *acquire*: clients of unknown offset answer with their own sequence (``client_sequence``), each in the middle of a
+  slot wide enough for any offset. A few clients share a slot, told apart by their roots.
 """
 
 from __future__ import annotations
