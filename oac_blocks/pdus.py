@@ -24,6 +24,7 @@ _WRITTEN_AS = {np.dtype(np.int8): _U8, np.dtype(np.float32): _F32, np.dtype(np.c
 _READ_FROM = {np.dtype(np.int8): (_U8, _S8), np.dtype(np.float32): (_F32,), np.dtype(np.complex64): (_C32,)}
 _NAMES = {_U8: "u8vector", _S8: "s8vector", _F32: "f32vector", _C32: "c32vector"}
 _IS_KIND = {_U8: pmt.is_u8vector, _S8: pmt.is_s8vector, _F32: pmt.is_f32vector, _C32: pmt.is_c32vector}
+_EMPTY = pmt.init_u8vector(0, [])
 _HEADER_BYTES = 8  # tag, kind, length (4, big-endian), one byte of padding announced and the padding itself
 
 
@@ -67,6 +68,22 @@ def read(message: Any, dtype: npt.DTypeLike) -> Pdu | str:
         return "data must hold at least one element, got an empty vector"
     metadata = from_dict(pmt.car(message))
     return metadata if isinstance(metadata, str) else Pdu(metadata, data)
+
+
+def notice(metadata: Mapping[str, Any]) -> Any:
+    """A PDU that is all metadata: its vector is empty."""
+    return pmt.cons(to_dict(metadata), _EMPTY)
+
+
+def read_notice(message: Any) -> dict[str, Any] | str:
+    """The metadata of a PDU, or a dictionary by itself, in Python's types; a text that says what is wrong with it."""
+    dictionary = pmt.car(message) if pmt.is_pair(message) and pmt.is_dict(pmt.car(message)) else message
+    if not pmt.is_dict(dictionary):
+        return f"a notice must be a dictionary or a PDU, got {_shortened(message)}"
+    metadata = from_dict(dictionary)
+    if isinstance(metadata, str):
+        return metadata
+    return {name: pmt.to_python(value) for name, value in metadata.items()}
 
 
 def to_dict(metadata: Mapping[str, Any]) -> Any:

@@ -14,11 +14,10 @@ from gnuradio import gr
 
 from oac_blocks import pdus
 from oac_blocks.bursts import Drops
-from oac_blocks.dsp.checks import integer, real
-from oac_blocks.dsp.detection import DEFAULT_FALSE_ALARM, Detection
+from oac_blocks.dsp.checks import integer
+from oac_blocks.dsp.detection import DEFAULT_FALSE_ALARM, Detection, bank_up_to
 from oac_blocks.dsp.trigger_search import TriggerSearch
 
-_BANK_STEP_RAD = 0.05
 _SPAN_ROWS = 32  # a third faster than 16, and still sooner than a chunk
 
 
@@ -51,14 +50,12 @@ class sync_detector(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blo
         chunk_samples: int = 65_536,
     ) -> None:
         chunk = integer("chunk_samples", chunk_samples, 1, 1 << 22)
-        # Each frequency of the bank covers half a step to either side; seven reach 0.175.
-        beside = math.ceil(real("max_cfo_rad", max_cfo_rad, 0.0, 1.5) / _BANK_STEP_RAD - 0.5 - 1e-9)
         self._search = TriggerSearch(
             false_alarm_per_sample,
             min_snr_db,
             tracking=tracking,
             lost_after_samples=lost_after_samples,
-            cfo_bank_rad=tuple(_BANK_STEP_RAD * i for i in range(-beside, beside + 1)),
+            cfo_bank_rad=bank_up_to(max_cfo_rad),
             span_rows=_SPAN_ROWS,
         )
         gr.sync_block.__init__(self, name="OAC Sync Detector", in_sig=[np.complex64], out_sig=[np.complex64])
@@ -155,16 +152,14 @@ class sync_detector(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blo
     def _report(self, detection: Detection) -> None:
         time = self._first + detection.time_samples
         sample = max(round(time), 0)
-        value = pdus.to_dict(
-            {
-                "time": time,
-                "sample": sample,
-                "fraction": time - sample,
-                "cfo": detection.cfo_rad_per_sample,
-                "metric": detection.metric,
-                "snr_db": 10 * math.log10(max(detection.snr, 1e-30)),
-            }
-        )
+        value = {
+            "time": time,
+            "sample": sample,
+            "fraction": time - sample,
+            "cfo": detection.cfo_rad_per_sample,
+            "metric": detection.metric,
+            "snr_db": 10 * math.log10(max(detection.snr, 1e-30)),
+        }
         self._detections += 1
-        self._untagged.append((sample + self.delay_samples, value))
-        self.message_port_pub(self._port, pmt.cons(value, pmt.init_u8vector(0, [])))
+        self._untagged.append((sample + self.delay_samples, pdus.to_dict(value)))
+        self.message_port_pub(self._port, pdus.notice(value))

@@ -51,7 +51,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Status:
-    """What happened. The fields after ``epoch`` are None where the event has no such thing."""
+    """What happened; times in samples of the client. Fields are None where the event has no such thing."""
 
     event: Event
     round: int
@@ -59,6 +59,7 @@ class Status:
     sent: Sent | None = None
     reason: str | None = None
     correction_samples: float | None = None
+    answer_sample: float | None = None
     trigger_sample: float | None = None
     cfo_rad: float | None = None
     snr_db: float | None = None
@@ -86,7 +87,7 @@ class ClientStream:
     ) -> None:
         self.client = integer("client", client, 0, layout.clients - 1)
         self._layout, self._search = layout, search
-        self._turnaround = integer("turnaround_samples", turnaround_samples, search.latency_samples, 1 << 30)
+        self.set_turnaround_samples(turnaround_samples)
         self._free = None if wait_for_orders else Order(0, 0, "payload")
         self._seed = integer("seed", seed, 0)
         self.set_votes(votes)
@@ -122,6 +123,10 @@ class ClientStream:
     def calibrated(self) -> bool:
         """May payload be sent?"""
         return self._order is not None and self._order.mode == "payload"
+
+    def set_turnaround_samples(self, turnaround_samples: int) -> None:
+        least = self._search.latency_samples
+        self._turnaround = integer("turnaround_samples", turnaround_samples, least, 1 << 30)
 
     def set_votes(self, votes: int) -> None:
         self._votes = integer("votes", votes, 1)
@@ -217,6 +222,7 @@ class ClientStream:
             number,
             self.epoch,
             correction_samples=order.correction_samples if order else 0.0,
+            answer_sample=begin,
             trigger_sample=heard.time_samples,
             cfo_rad=heard.cfo_rad_per_sample,
             snr_db=10 * math.log10(max(heard.snr, 1e-30)),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -16,9 +17,17 @@ from oac_blocks.dsp.checks import complex_array, integer, real, require
 from oac_blocks.dsp.phasor import phasors
 from oac_blocks.dsp.trigger import EDGE_SAMPLES, SEGMENT_SAMPLES, SEGMENTS, segment, trigger
 
-# Seven hypotheses 0.05 rad/sample apart: a segment of 64 samples loses at most 1 dB between two of them, and offsets
-# up to 0.175 rad/sample are covered.
-CFO_BANK_RAD = tuple(0.05 * i for i in range(-3, 4))
+_BANK_STEP_RAD = 0.05  # a segment of 64 samples loses at most 1 dB between two hypotheses
+
+
+def bank_up_to(max_cfo_rad: float) -> tuple[float, ...]:
+    """Frequencies to search so that offsets up to this are covered, in rad/sample."""
+    # Each covers half a step to either side; what rounding adds must not cost two more of them.
+    beside = math.ceil(real("max_cfo_rad", max_cfo_rad, 0.0, 1.5) / _BANK_STEP_RAD - 0.5 - 1e-9)
+    return tuple(_BANK_STEP_RAD * i for i in range(-beside, beside + 1))
+
+
+CFO_BANK_RAD = bank_up_to(0.175)  # seven: 20 ppm at 2.4 GHz is 0.12 rad/sample at 2.5 Msps
 DEFAULT_FALSE_ALARM = 1e-9  # a sample of white noise: about one in a minute at 20 Msps, before the fit rejects it
 ENERGY_FLOOR = 1e-10  # of the largest energy: noiseless silence would otherwise correlate by its rounding errors
 _FFT_SIZE = 2048

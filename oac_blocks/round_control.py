@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When may the trigger of a round be sent? When everybody who takes part is ready for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pmt
+from gnuradio import gr
+
+from oac_blocks import pdus
+from oac_blocks.bursts import Drops
+from oac_blocks.dsp.checks import integer, require
+from oac_blocks.dsp.rounds import KINDS
+
+_PLAN, _STATUS = pmt.intern("plan"), pmt.intern("status")
+_EXPECT, _NEXT, _FIRE = pmt.intern("expect"), pmt.intern("next"), pmt.intern("fire")
+
+
+class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming blocks)
+    """Round control: a plan in, and the trigger's ``fire`` out once all clients are armed.
+
+    Messages (docs/rounds.md has them all):
+
+    - ``plan`` in, from the calibrator: the coming ``round`` and its ``kind``;
+    - ``expect`` out, to the server receiver: the same;
+    - ``next`` out, to the sources of votes, for a payload round: the ``round`` that votes are wanted for;
+    - ``status`` in, from all clients;
+    - ``fire`` out, to the trigger source in mode ``lock_step`` or ``message``: the ``round``.
+
+    A client whose stream broke meanwhile is not waited for. After ``rounds`` rounds nothing is fired any more; 0 is
+    endless.
+    """
+
+    def __init__(self, clients: int = 2, rounds: int = 0) -> None:
+        self._clients = integer("clients", clients, 1)
+        self._rounds = integer("rounds", rounds, 0)
+        gr.basic_block.__init__(self, name="OAC Round Control", in_sig=None, out_sig=None)
+        self._drops = Drops(self.logger)
+        self._begin()
+        for port, handler in ((_PLAN, self._on_plan), (_STATUS, self._on_status)):
+            self.message_port_register_in(port)
+            self.set_msg_handler(port, handler)
+        for port in (_EXPECT, _NEXT, _FIRE):
+            self.message_port_register_out(port)
+
+    @property
+    def fired(self) -> int:
+        """Rounds since the flowgraph was started."""
+        return self._fired
+
+    @property
+    def waiting_for(self) -> tuple[int, ...]:
+        """Clients that are not armed for the coming round yet."""
+        return tuple(sorted(self._missing))
+
+    @property
+    def dropped(self) -> int:
+        """Messages that could not be used."""
+        return self._drops.count
+
+    def start(self) -> bool:
+        self._begin()
+        return True
+
+    def _begin(self) -> None:
+        self._round: int | None = None
+        self._missing: set[int] = set()
+        self._fired = 0
+
+    def _on_plan(self, message: Any) -> None:
+        try:
+            plan = pdus.read_notice(message)
+            if isinstance(plan, str):
+                raise ValueError(plan)
+            kind = plan.get("kind")
+            require(kind in KINDS, "kind of a plan", repr(kind), f"one of {', '.join(KINDS)}")
+            number = integer("round of a plan", plan.get("round", -1), 0)
+        except Exception as error:  # one that leaves a handler is lost, and the exit code stays 0
+            self._drops.add(str(error))
+            return
+        if self._rounds and self._fired == self._rounds:
+            return
+        self._round, self._missing = number, set(range(self._clients))
+        self.message_port_pub(_EXPECT, pdus.notice({"round": number, "kind": kind}))
+        if kind == "payload":
+            self.message_port_pub(_NEXT, pdus.notice({"round": number}))
+
+    def _on_status(self, message: Any) -> None:
+        try:
+            status = pdus.read_notice(message)
+            if isinstance(status, str):
+                raise ValueError(status)
+            event, client, number = status["event"], int(status["client"]), int(status["round"])
+        except Exception as error:
+            self._drops.add(f"a status: {error}")
+            return
+        if event == "gap" or (event == "armed" and number == self._round):
+            self._missing.discard(client)
+            self._fire_if_all_are_armed()
+
+    def _fire_if_all_are_armed(self) -> None:
+        if self._round is not None and not self._missing:
+            number, self._round = self._round, None
+            self._fired += 1
+            self.message_port_pub(_FIRE, pdus.notice({"round": number}))

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where do a stream's tags say that samples are missing?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pmt
+
+OVERFLOW_TAGS = ("overflow", "rx_overflow")
+TIME_TAG = "rx_time"  # (whole seconds, fraction) of the sample that carries it, as GNU Radio's radios tell it
+
+
+class StreamGaps:
+    def __init__(self, sample_rate_hz: float) -> None:
+        self._sample_rate_hz = sample_rate_hz
+        self.reset()
+
+    def reset(self) -> None:
+        self._known: tuple[int, int, float] | None = None  # a sample, and its time in seconds: whole, fraction
+
+    def find(self, first: int, tags: Iterable[Any]) -> list[tuple[int, str]]:
+        """Samples at which a gap ends, ``first`` at the earliest and counted as tags are, with the reason."""
+        gaps: dict[int, str] = {}
+        for tag in sorted(tags, key=lambda tag: tag.offset):
+            name = pmt.symbol_to_string(tag.key)
+            if name in OVERFLOW_TAGS:
+                gaps[tag.offset] = f"tag {name}"
+            elif name == TIME_TAG and (missing := self._missing(tag)) is not None:
+                gaps[tag.offset] = f"tag {name}: {missing:.0f} samples are missing"
+        return [(max(at, first), reason) for at, reason in gaps.items()]
+
+    def _missing(self, tag: Any) -> float | None:
+        """How many samples were lost before this one; None if none were, or if nothing is known yet."""
+        time = pmt.to_python(tag.value)
+        if not (isinstance(time, tuple) and len(time) == 2):
+            return None
+        last, self._known = self._known, (tag.offset, int(time[0]), float(time[1]))
+        if last is None:
+            return None
+        seconds = (self._known[1] - last[1]) + (self._known[2] - last[2])
+        missing = seconds * self._sample_rate_hz - (tag.offset - last[0])
+        return missing if abs(missing) > 0.5 else None
