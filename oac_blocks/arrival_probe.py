@@ -22,8 +22,8 @@ _MAX_WAITING_ROUNDS = 4096
 class arrival_probe(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blocks)
     """Arrival probe: one float stream for each client, an item a round, from the server receiver's ``arrivals``.
 
-    ``quantity`` is ``offset_samples`` (late is positive), ``power_db``, ``cfo_rad`` or ``snr_db``. A client that was not
-    heard keeps its last value, 0 at first, so that a plot goes on.
+    ``quantity`` is ``offset_samples`` (late is positive), ``power_db``, ``cfo_rad`` or ``snr_db``. A client that was
+    not heard keeps its last value, 0 at first, so that a plot goes on.
     """
 
     def __init__(self, clients: int = 2, quantity: str = "offset_samples") -> None:

@@ -36,13 +36,19 @@ class _Sender(gr.basic_block):
         if self.ticking:
             self._send(message)
 
-    def _send(self, _message: Any) -> None:
+    def _send(self, message: Any) -> None:
+        wanted = pdus.read_notice(message)
+        if isinstance(wanted, dict) and isinstance(wanted.get("round"), int):
+            self._round = wanted["round"]
         self.message_port_pub(self._port, pdus.make(self._draw(), {"round": self._round}))
         self._round += 1
 
 
 class PacedSource(gr.hier_block2):
-    """PDUs of what ``draw`` gives with a running ``round``, every ``period_ms`` and for each message on ``next``."""
+    """PDUs of what ``draw`` gives with a running ``round``, every ``period_ms`` and for each message on ``next``.
+
+    A message that has a ``round`` sets its number.
+    """
 
     def __init__(self, name: str, port: str, draw: Callable[[], npt.NDArray[Any]], period_ms: int) -> None:
         gr.hier_block2.__init__(self, name, gr.io_signature(0, 0, 0), gr.io_signature(0, 0, 0))
