@@ -19,7 +19,7 @@ _MAX_WAITING_ROUNDS = 256
 
 
 class vote_majority(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming blocks)
-    """Vote majority: the sign of the sum of ``clients`` PDUs of votes that have the same ``round``; 0 where it is a tie.
+    """Vote majority: the sign of the sum of ``clients`` PDUs of votes that have the same ``round``; 0 is a tie.
 
     Message port ``votes`` in (connect all sources of votes to it), ``majority`` out: PDUs of int8. What it gives is the
     reference of a vote probe.

@@ -188,7 +188,6 @@ class ClientStream:
         self._lay(out, first)
         for found in self._search.push(samples):
             self.triggers += 1
-            self._follow_frequency(found)
             self._queue(dataclasses.replace(found, time_samples=self._search_origin + found.time_samples))
         happened: list[Status] = []
         while self._triggers and self._begin_samples(self._triggers[0]) < end:
@@ -215,6 +214,7 @@ class ClientStream:
 
     def _answer(self, heard: Detection, first: int) -> Status:
         """Begin the answer to this trigger, or say why there is none."""
+        self._follow_frequency(heard)
         begin, number, order = self._begin_samples(heard), self._coming_round(), self._order
         whole = round(begin)
         status = Status(
