@@ -8,7 +8,7 @@ Votes (int8) travel as u8vector, since GNU Radio's ``pmt.to_python`` fails on s8
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,6 +84,11 @@ def read_notice(message: Any) -> dict[str, Any] | str:
     if isinstance(metadata, str):
         return metadata
     return {name: pmt.to_python(value) for name, value in metadata.items()}
+
+
+def float64_vector(values: Sequence[float] | npt.NDArray[np.float64]) -> Any:
+    """A few numbers as a value of metadata."""
+    return pmt.init_f64vector(len(values), [float(value) for value in values])
 
 
 def to_dict(metadata: Mapping[str, Any]) -> Any:

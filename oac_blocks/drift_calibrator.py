@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The closed loop as a block: what the server heard comes in, what the clients are to do goes out."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pmt
+from gnuradio import gr
+
+from calibration.loop import Answer, Arrivals, ClientView, Loop, LoopSettings
+from oac_blocks import pdus
+from oac_blocks.bursts import Drops
+from oac_blocks.dsp.checks import integer
+
+_ARRIVALS, _STATUS = pmt.intern("arrivals"), pmt.intern("status")
+_ORDERS, _PLAN, _REPORT = pmt.intern("orders"), pmt.intern("plan"), pmt.intern("report")
+_ANSWER_FIELDS = tuple(field.name for field in dataclasses.fields(Answer))
+_ARRAYS = ("offset_samples", "sigma_samples", "power_db", "cfo_rad", "snr_db")
+
+
+class drift_calibrator(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming blocks)
+    """Drift calibrator: arrival offsets in, corrections out; ``calibration.loop`` is the maths.
+
+    Messages (docs/rounds.md has them all):
+
+    - ``arrivals`` in, from the server receiver: the end of a round;
+    - ``status`` in, from all clients: which correction an answer used, and whose stream broke;
+    - ``orders`` out, to all clients, and then ``plan`` out, to round control: the coming round;
+    - ``report`` out: ``round``, and vectors ``offset_samples``, ``sigma_samples``, ``correction_samples``,
+      ``drift_ppm``, ``power_db`` and ``gain_db`` with one element for each client, and their ``states`` in one text.
+
+    The first orders and plan go out when the flowgraph starts. ``enabled`` off sends every client corrections of zero:
+    what radios do that are left alone. On again, all of them are calibrated anew.
+    """
+
+    def __init__(
+        self,
+        clients: int = 2,
+        enabled: bool = True,
+        turnaround_samples: int = 131_072,
+        sample_rate_hz: float = 20e6,
+        tolerance_samples: float = 0.5,
+        walk_ppm: float = 0.1,
+        power_control: bool = False,
+    ) -> None:
+        self._count = integer("clients", clients, 1, 64)
+        self._settings = LoopSettings(
+            turnaround_samples=turnaround_samples,
+            sample_rate_hz=sample_rate_hz,
+            tolerance_samples=tolerance_samples,
+            walk_ppm=walk_ppm,
+            power_control=power_control,
+        )
+        gr.basic_block.__init__(self, name="OAC Drift Calibrator", in_sig=None, out_sig=None)
+        self._drops = Drops(self.logger)
+        self._enabled = bool(enabled)
+        self._loop = self._new_loop()
+        for port, handler in ((_ARRIVALS, self._on_arrivals), (_STATUS, self._on_status)):
+            self.message_port_register_in(port)
+            self.set_msg_handler(port, handler)
+        for port in (_ORDERS, _PLAN, _REPORT):
+            self.message_port_register_out(port)
+
+    def _new_loop(self) -> Loop:
+        loop = Loop(self._count, self._settings)
+        loop.enabled = self._enabled
+        return loop
+
+    @property
+    def clients(self) -> tuple[ClientView, ...]:
+        """What the loop knows of each."""
+        return self._loop.clients
+
+    @property
+    def round(self) -> int:
+        """The round that is planned or under way."""
+        return self._loop.round
+
+    @property
+    def all_tracking(self) -> bool:
+        return all(view.state == "tracking" for view in self._loop.clients)
+
+    @property
+    def dropped(self) -> int:
+        """Messages that could not be used."""
+        return self._drops.count
+
+    def set_enabled(self, enabled: bool) -> None:
+        """From the next round on."""
+        self._enabled = bool(enabled)
+
+    def start(self) -> bool:
+        self._loop = self._new_loop()
+        self._send_plan()
+        return True
+
+    def _on_status(self, message: Any) -> None:
+        try:
+            status = pdus.read_notice(message)
+            if isinstance(status, str):
+                raise ValueError(status)
+            if status["event"] == "answered":
+                self._loop.answered(Answer(**{name: status[name] for name in _ANSWER_FIELDS}))
+            elif status["event"] == "gap":
+                self._loop.gap(status["client"], status["epoch"], status["reason"])
+        except Exception as error:  # one that leaves a handler is lost, and the exit code stays 0
+            self._drops.add(f"a status: {error!r}")
+
+    def _on_arrivals(self, message: Any) -> None:
+        try:
+            heard = pdus.read_notice(message)
+            if isinstance(heard, str):
+                raise ValueError(heard)
+            arrays = {name: np.asarray(heard[name], np.float64) for name in _ARRAYS}
+            self._loop.measured(Arrivals(heard["round"], heard["kind"], heard["trigger_sample"], **arrays))
+        except Exception as error:
+            self._drops.add(f"arrivals: {error!r}")
+            return
+        self._loop.enabled = self._enabled
+        self._report()
+        self._send_plan()
+
+    def _send_plan(self) -> None:
+        plan = self._loop.plan()
+        for order in plan.orders:
+            self.message_port_pub(_ORDERS, pdus.notice(dataclasses.asdict(order)))
+        self.message_port_pub(_PLAN, pdus.notice({"round": plan.round, "kind": plan.kind}))
+
+    def _report(self) -> None:
+        views = self._loop.clients
+        names = ("offset_samples", "sigma_samples", "correction_samples", "drift_ppm", "power_db", "gain_db")
+        vectors = {name: pdus.float64_vector([getattr(view, name) for view in views]) for name in names}
+        states = ", ".join(view.state for view in views)
+        self.message_port_pub(_REPORT, pdus.notice({"round": self._loop.round - 1, **vectors, "states": states}))
