@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Clients made of numbers alone, to drive the loop: what each needs, whether it answers, what the server hears."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from calibration.loop import Answer, Arrivals, Loop, Plan
+
+SAMPLE_RATE_HZ = 20e6
+TURNAROUND = 400_000.0
+INTERVAL = 800_000.0  # samples from trigger to trigger
+SIGMA = 0.01
+
+
+@dataclass
+class NumberClient:
+    """Hears and answers as told; ``needed`` is the correction with which it would be exactly in time."""
+
+    needed: float = 0.0
+    answers: bool = True
+    heard: bool = True
+    epoch: int = 0
+    ppm: float = 0.0
+    power_db: float = 0.0
+    snr_db: float = 20.0
+    scatter: Callable[[], float] = lambda: 0.0
+
+
+@dataclass
+class World:
+    clients: list[NumberClient]
+    loop: Loop
+    seed: int = 1
+    plans: list[Plan] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(self.seed)
+        self.offsets: list[np.ndarray] = []  # true ones, NaN for a client that did not answer
+
+    def round(self) -> Plan:
+        plan = self.loop.plan()
+        self.plans.append(plan)
+        states = [view.state for view in self.loop.clients]
+        n = len(self.clients)
+        heard = np.full((5, n), np.nan)
+        true = np.full(n, np.nan)
+        trigger = plan.round * INTERVAL
+        for order, client in zip(plan.orders, self.clients, strict=True):
+            assert order.round == plan.round
+            if order.mode == "payload" and self.loop.enabled:
+                assert states[order.client] == "tracking"
+            if order.mode == "silent" or not client.answers or order.epoch != client.epoch:
+                continue
+            sent = "acquire" if order.mode == "acquire" else "payload"
+            local = trigger * (1 + 1e-6 * client.ppm) + 12_345.0
+            self.loop.answered(
+                Answer(order.client, plan.round, client.epoch, sent, order.correction_samples, local, 0.0, 40.0)
+            )
+            true[order.client] = order.correction_samples - client.needed
+            if client.heard:
+                offset = true[order.client] + client.scatter() + SIGMA * self.rng.standard_normal()
+                heard[:, order.client] = offset, SIGMA, client.power_db + order.gain_db, 0.0, client.snr_db
+        self.offsets.append(true)
+        self.loop.measured(Arrivals(plan.round, plan.kind, trigger, *heard))
+        return plan
+
+    def run(self, rounds: int) -> list[Plan]:
+        return [self.round() for _ in range(rounds)]
+
+    def states(self) -> list[str]:
+        return [view.state for view in self.loop.clients]
