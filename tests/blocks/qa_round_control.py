@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A round is fired when all clients are armed for it, once, and not before."""
+
+import numpy as np
+import pmt
+import pytest
+from gnuradio import gr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oac_blocks import pdus
+from oac_blocks.round_control import round_control
+from tests.blocks.flowgraphs import Messages, post, running, until
+
+
+class Control:
+    """A round control that runs, and what it has sent."""
+
+    def __init__(self, *arguments):
+        self.block = round_control(*arguments)
+        self.tb = gr.top_block()
+        self.ports = {name: Messages(self.tb, self.block, name) for name in ("expect", "next", "fire")}
+        self._asked = 0
+
+    def plan(self, number, kind="payload"):
+        self.settle()  # what was sent to the other port comes first
+        post(self.block, "plan", pdus.notice({"round": number, "kind": kind}))
+
+    def status(self, event, client, number):
+        self.settle()
+        post(self.block, "status", pdus.notice({"event": event, "client": client, "round": number, "epoch": 0}))
+
+    def settle(self):
+        """Wait until all that was posted has been dealt with: a message that cannot be used is counted last."""
+        for port in ("plan", "status"):
+            dropped = self.block.dropped
+            post(self.block, port, pmt.PMT_NIL)
+            until(lambda dropped=dropped: self.block.dropped > dropped)
+            self._asked += 1
+
+    @property
+    def dropped(self):
+        self.settle()
+        return self.block.dropped - self._asked
+
+    def fired(self):
+        """Rounds that were fired. What the block has sent may still be on its way to the store."""
+        self.settle()
+        until(lambda: len(self.ports["fire"]) == self.block.fired)
+        return [message["round"] for message in self.sent("fire", self.block.fired)]
+
+    def sent(self, port, n):
+        until(lambda: len(self.ports[port]) == n)
+        return [pdus.read_notice(self.ports[port][i]) for i in range(n)]
+
+
+@pytest.fixture
+def control():
+    made = Control(2)
+    with running(made.tb):
+        yield made
+
+
+def test_fires_when_all_are_armed_and_not_before(control):
+    control.plan(0)
+    control.status("armed", 0, 0)
+    control.settle()
+    assert control.block.waiting_for == (1,)
+    assert control.fired() == []
+    control.status("armed", 1, 0)
+    assert control.fired() == [0]
+    assert control.block.waiting_for == ()
+    control.status("armed", 1, 0)  # said twice
+    assert control.fired() == [0]
+    assert control.block.fired == 1
+
+
+def test_tells_the_server_and_the_applications_what_comes(control):
+    for number, kind in ((3, "acquire"), (4, "payload")):
+        control.plan(number, kind)
+        for client in (0, 1):
+            control.status("armed", client, number)
+        control.settle()
+    assert control.fired() == [3, 4]
+    assert control.sent("expect", 2) == [{"round": 3, "kind": "acquire"}, {"round": 4, "kind": "payload"}]
+    assert control.sent("next", 1) == [{"round": 4}]
+    # They are PDUs, so that GNU Radio's own blocks take them as well.
+    assert all(pmt.is_pdu(control.ports[port][0]) for port in ("expect", "next", "fire"))
+
+
+def test_armed_for_another_round_or_another_event_does_not_count(control):
+    control.plan(5)
+    control.status("armed", 0, 5)
+    control.status("armed", 1, 4)
+    control.status("answered", 1, 5)
+    control.status("abstained", 1, 5)
+    assert control.fired() == []
+    control.status("armed", 1, 5)
+    assert control.fired() == [5]
+    assert control.dropped == 0
+
+
+def test_a_gap_frees_a_client_for_one_round(control):
+    control.plan(0)
+    control.status("armed", 0, 0)
+    control.status("gap", 1, 0)
+    assert control.fired() == [0]
+    control.plan(1)
+    control.status("armed", 0, 1)
+    control.settle()
+    assert control.block.waiting_for == (1,)
+    control.status("armed", 1, 1)
+    assert control.fired() == [0, 1]
+
+
+def test_a_gap_that_comes_before_the_plan_frees_it_too(control):
+    """The order that went out with the plan named the epoch before; the client will never be armed by it."""
+    control.status("gap", 0, 1)
+    control.settle()
+    control.plan(1)
+    control.status("armed", 1, 1)
+    assert control.fired() == [1]
+
+
+def test_who_was_armed_and_then_broke_is_ready_again_only_by_a_new_order(control):
+    control.plan(0)
+    control.status("armed", 0, 0)
+    control.status("gap", 0, 0)
+    control.status("armed", 0, 0)
+    control.settle()
+    assert control.block.waiting_for == (1,)
+    control.status("armed", 1, 0)
+    assert control.fired() == [0]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.permutations([("plan", None), ("armed", 0), ("armed", 1), ("armed", 2)]))
+def test_messages_may_overtake_each_other(order):
+    """Orders reach the clients before the plan is sent: they may be armed before it is here."""
+    control = Control(3)
+    with running(control.tb):
+        for i, (event, client) in enumerate(order):
+            assert control.block.fired == 0, order[:i]
+            control.plan(7, "acquire") if event == "plan" else control.status(event, client, 7)
+            control.settle()
+        assert control.fired() == [7]
+
+
+def test_stops_after_its_rounds():
+    control = Control(1, 2)
+    with running(control.tb):
+        for number in range(4):
+            control.plan(number, "acquire")
+            control.status("armed", 0, number)
+        assert control.fired() == [0, 1]
+        control.sent("expect", 2)
+        assert control.dropped == 0
+
+
+def test_begins_anew_when_the_flowgraph_does():
+    control = Control(1, 1)
+    for _ in range(2):
+        with running(control.tb):
+            control.plan(0)
+            control.status("armed", 0, 0)
+            control.settle()
+            assert control.block.fired == 1
+
+
+def test_messages_that_cannot_be_used_are_counted(control):
+    for plan in ({"round": 0}, {"round": 0, "kind": "lunch"}, {"kind": "payload"}, {"round": 0.5, "kind": "payload"}):
+        post(control.block, "plan", pdus.notice(plan))
+    for status in ({"event": "armed", "client": 0}, {"client": 0, "round": 0}, {"event": "armed", "round": 0}):
+        post(control.block, "status", pdus.notice(status))
+    post(control.block, "status", pdus.notice({"event": "armed", "client": 2, "round": 0}))
+    post(control.block, "status", pdus.make(np.ones(3, np.float32)))
+    assert control.dropped == 9
+    assert len(control.ports["expect"]) == 0
+    control.plan(0)
+    for client in (0, 1):
+        control.status("armed", client, 0)
+    assert control.fired() == [0]
+
+
+@pytest.mark.parametrize("arguments", [{"clients": 0}, {"clients": 1.5}, {"rounds": -1}])
+def test_bad_arguments_are_named(arguments):
+    ((name, value),) = arguments.items()
+    with pytest.raises(ValueError, match=rf"{name} must be .*{value}"):
+        round_control(**arguments)
