@@ -28,8 +28,8 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
     - ``status`` in, from all clients;
     - ``fire`` out, to the trigger source in mode ``lock_step`` or ``message``: the ``round``.
 
-    A client whose stream broke meanwhile is not waited for. After ``rounds`` rounds nothing is fired any more; 0 is
-    endless.
+    A client whose stream broke since the last round is not waited for. After ``rounds`` rounds nothing is fired any
+    more; 0 is endless.
     """
 
     def __init__(self, clients: int = 2, rounds: int = 0) -> None:
@@ -52,7 +52,7 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
     @property
     def waiting_for(self) -> tuple[int, ...]:
         """Clients that are not armed for the coming round yet."""
-        return tuple(sorted(self._missing))
+        return () if self._round is None else tuple(c for c in range(self._clients) if not self._is_ready(c))
 
     @property
     def dropped(self) -> int:
@@ -65,7 +65,9 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
 
     def _begin(self) -> None:
         self._round: int | None = None
-        self._missing: set[int] = set()
+        # Messages of two ports may overtake each other, so a client may be armed before the plan is here.
+        self._armed: dict[int, int] = {}  # clients, and the round that each is armed for
+        self._broken: set[int] = set()  # clients whose stream broke since the last round
         self._fired = 0
 
     def _on_plan(self, message: Any) -> None:
@@ -81,26 +83,36 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
             return
         if self._rounds and self._fired == self._rounds:
             return
-        self._round, self._missing = number, set(range(self._clients))
+        self._round = number
         self.message_port_pub(_EXPECT, pdus.notice({"round": number, "kind": kind}))
         if kind == "payload":
             self.message_port_pub(_NEXT, pdus.notice({"round": number}))
+        self._fire_if_all_are_ready()
 
     def _on_status(self, message: Any) -> None:
         try:
             status = pdus.read_notice(message)
             if isinstance(status, str):
                 raise ValueError(status)
-            event, client, number = status["event"], int(status["client"]), int(status["round"])
+            event, number = status["event"], integer("round", status["round"], 0)
+            client = integer("client", status["client"], 0, self._clients - 1)
         except Exception as error:
             self._drops.add(f"a status: {error}")
             return
-        if event == "gap" or (event == "armed" and number == self._round):
-            self._missing.discard(client)
-            self._fire_if_all_are_armed()
+        if event == "armed":
+            self._armed[client] = number
+            self._broken.discard(client)
+        elif event == "gap":
+            self._armed.pop(client, None)
+            self._broken.add(client)
+        self._fire_if_all_are_ready()
 
-    def _fire_if_all_are_armed(self) -> None:
-        if self._round is not None and not self._missing:
+    def _is_ready(self, client: int) -> bool:
+        return client in self._broken or self._armed.get(client) == self._round
+
+    def _fire_if_all_are_ready(self) -> None:
+        if self._round is not None and not self.waiting_for:
             number, self._round = self._round, None
+            self._broken.clear()
             self._fired += 1
             self.message_port_pub(_FIRE, pdus.notice({"round": number}))
