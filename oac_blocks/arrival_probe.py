@@ -30,7 +30,6 @@ class arrival_probe(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blo
         self._clients = integer("clients", clients, 1, 64)
         gr.sync_block.__init__(self, name="OAC Arrival Probe", in_sig=None, out_sig=[np.float32] * self._clients)
         self._waiting: deque[Any] = deque(maxlen=_MAX_WAITING_ROUNDS)
-        self._last = np.zeros(self._clients, np.float32)
         self._drops = Drops(self.logger)
         self.set_quantity(quantity)
         self.message_port_register_in(pmt.intern("arrivals"))
@@ -49,6 +48,7 @@ class arrival_probe(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blo
     def set_quantity(self, quantity: str) -> None:
         require(quantity in QUANTITIES, "quantity", repr(quantity), f"one of {', '.join(QUANTITIES)}")
         self._quantity = quantity
+        self._last = np.zeros(self._clients, np.float32)  # samples held in a plot of decibels would mislead
 
     def _on_arrivals(self, message: Any) -> None:
         try:
