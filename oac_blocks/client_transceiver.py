@@ -225,7 +225,7 @@ class client_transceiver(gr.sync_block):  # noqa: N801 (GNU Radio's way of namin
     def _run(self, x: Any, out: Any) -> None:
         bad = self._search.bad_samples
         try:
-            out[:], happened = self._client.push(x)
+            _, happened = self._client.push(x, out)
         except Exception as error:  # one that leaves work() would end the block's thread and hang the flowgraph
             self._drops.add(str(error))
             out[:] = 0

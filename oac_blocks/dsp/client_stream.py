@@ -181,10 +181,12 @@ class ClientStream:
         self._forget()
         return Status("gap", self._answered_round + 1, self.epoch, reason=reason)
 
-    def push(self, samples: Samples) -> tuple[Samples, list[Status]]:
+    def push(self, samples: Samples, out: Samples | None = None) -> tuple[Samples, list[Status]]:
+        """``out`` is written to if it is given: a stream's own buffer, say."""
         first, end = self._position, self._position + len(samples)
         self._position = end
-        out = np.zeros(len(samples), np.complex64)
+        out = np.empty_like(samples) if out is None else out
+        out[:] = 0
         self._lay(out, first)
         for found in self._search.push(samples):
             self.triggers += 1
