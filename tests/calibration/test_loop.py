@@ -252,7 +252,7 @@ def test_echoes_that_move_do_not_throw_a_client_out(paths):
     assert np.nanstd(offsets) < 0.7 * spread
     assert np.nanmean(offsets) == pytest.approx(-np.mean(paths), abs=0.3 * spread)
     assert any("scatters" in change.reason for change in it.loop.changes)
-    assert it.loop.clients[0].scatter_samples == pytest.approx(spread, rel=0.4)
+    assert it.loop.clients[0].scatter_samples == pytest.approx(spread, rel=0.5)  # known in steps of two
 
 
 def test_scatter_beyond_the_limit_is_not_borne_and_does_not_stop_the_others():
@@ -351,7 +351,7 @@ EVENT = st.sampled_from(["round", "deaf", "mute", "back", "gap", "jump", "restar
 
 
 @given(events=st.lists(st.tuples(EVENT, st.integers(0, 2)), max_size=60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_nobody_sends_payload_unless_tracking_and_all_recover(events):
     it = world(NumberClient(50.0), NumberClient(-20.0), NumberClient())
     for event, n in events:
