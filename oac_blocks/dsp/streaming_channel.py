@@ -1,5 +1,33 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The multiple-access channel for streams without an end: what ``channel.transmit`` does to bursts, chunk by chunk."""
+"""The air for streams without an end, chunk by chunk: clients up to the server, and the server down to the clients.
+
+Latency. ``push`` takes n samples of each sender and returns n of each receiver: those that arrived ``latency_samples``
+ago. The latency is constant, and how the streams are cut changes nothing. Settings apply from the next block of 1,792
+samples on; the rest goes on: phases stay continuous, and a clock keeps the drift that it has gathered.
+
+Radios. A ``Link`` describes a client's radio. In both directions a positive ``clock_ppm`` is a fast clock of the client
+and a positive ``cfo_hz`` an oscillator of the client that is too high: where the link up runs at p and turns by +f, the
+link down runs at 1 / (1 + p) - 1 and turns by -f. Channels with the same ``clock_seed`` have the same clocks: client i
+walks alike in both, however many others there are. Then what a client sends n of its samples after it heard something
+reaches the server after a constant time, but for n times the change of its rate. Channels with the same ``seed`` draw
+the same fading for client i, so that up and down are reciprocal; give them two seeds for fading of their own. Noise is
+always each receiver's own.
+
+Slips. All streams of a flowgraph advance one to one, so a fast client's samples run out in the end, and a slow one's
+pile up. The channel holds ``max_drift_samples`` of them either way: at the default and 20 ppm that lasts 800 million
+samples. Then the client slips, as a real radio's buffers do: its count of samples is set back by that many, and
+``slips`` counts it. Up, the server hears so many of the client's samples again (a fast client) or never (a slow one);
+down, so many of the client's own sample times are missing from what it hears, or come again. Each stream jumps once,
+at the same count of the client. What is under way then is spoilt, and a client that hears before one jump and answers
+after the other is off by the jump; once both are over, the round trip is what it was before.
+
+Delay. ``stream_offset_samples + delay_samples`` of a link, in the server's samples, is at most ``max_delay_samples``
+either way; early is possible because of the latency. Echoes reach back 1,792 samples at most.
+
+Fading is drawn at the start, when its kind changes, every ``coherence_samples`` of the receiver (0: never), and by
+``redraw``. Samples that are NaN, infinite or absurdly large are taken as silence and counted in ``bad_samples``. The
+same seeds give the same run.
+"""
 
 from __future__ import annotations
 
@@ -8,78 +36,75 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from oac_blocks.dsp.channel import Link, Receiver
+from oac_blocks.dsp.channel import MAX_PPM, Link, Receiver
 from oac_blocks.dsp.checks import integer, real, require
+from oac_blocks.dsp.front_end import FrontEnd
 from oac_blocks.dsp.resampling import BLOCK, HOP
-from oac_blocks.dsp.streaming_link import MAX_ECHO_SAMPLES, LinkStream, Samples
+from oac_blocks.dsp.sample_history import SampleHistory, Samples
+from oac_blocks.dsp.streaming_link import MAX_ECHO_SAMPLES, Direction, LinkStream
 
 MIN_COHERENCE_SAMPLES = 64
-_LARGEST_AMPLITUDE = 1e12  # energies of spectra must still be float32; full scale is 1
+_UP, _DOWN, _FADING, _CLOCK = range(4)  # what a seed's branches are for
+Chunk = npt.ArrayLike | Sequence[npt.NDArray[np.complex64]]
 
 
-class StreamingChannel:
-    """N client streams to the server's, sample for sample.
-
-    ``push`` takes n samples of each client and returns n of the server: those that arrived ``latency_samples`` ago. The
-    latency is constant, and how the streams are cut changes nothing. Settings apply from the next block of 1,792
-    samples on; the rest goes on: phases stay continuous, and a clock keeps the drift that it has gathered.
-
-    Time. At the server's sample t the client's sample ``t - arrival + drift`` arrives, and the drift grows by
-    ``clock_ppm`` 1e-6 a sample. All streams of a flowgraph advance one to one, so a fast client's samples run out in
-    the end, and a slow one's pile up. The channel holds ``max_drift_samples`` of them either way: at the default and
-    20 ppm that lasts 800 million samples. Then the client slips, as a real radio's buffers do: its drift is taken back
-    to within half a sample of zero, the stream jumps by that many samples, and ``slips`` counts it. A client that
-    hears the server through a second channel with the opposite rate stays in step until then.
-
-    ``stream_offset_samples + delay_samples`` of a link is at most ``max_delay_samples`` either way; early is possible
-    because of the latency. Echoes reach back 1,792 samples at most.
-
-    Fading is drawn at the start, when its kind changes, every ``coherence_samples`` (0: never), and by ``redraw``.
-    Samples that are NaN, infinite or absurdly large are taken as silence and counted in ``bad_samples``. The same seed
-    gives the same run.
-    """
+class StreamingAir:
+    """What both directions share: link i takes one sender's samples and adds to those of one receiver."""
 
     def __init__(
         self,
+        direction: Direction,
         links: Sequence[Link],
-        receiver: Receiver,
+        receivers: Sequence[Receiver],
         sample_rate_hz: float,
         seed: int,
-        *,
-        coherence_samples: int = 0,
-        max_delay_samples: int = 4096,
-        max_drift_samples: int = 16_384,
+        clock_seed: int,
+        coherence_samples: int,
+        max_delay_samples: int,
+        max_drift_samples: int,
     ) -> None:
         require(len(links) > 0, "links", "none", "at least one link")
+        self._direction = direction
         self._sample_rate_hz = real("sample_rate_hz", sample_rate_hz, 0.0, open_low=True)
         self._seed = integer("seed", seed, 0)
+        self._clock_seed = integer("clock_seed", clock_seed, 0)
         self._max_delay_samples = integer("max_delay_samples", max_delay_samples, 0, 1 << 24)
         self._max_drift_samples = integer("max_drift_samples", max_drift_samples, 16, 1 << 24)
-        self._links = tuple(links)
+        self._links, self._receivers = tuple(links), tuple(receivers)
         self.set_links(links)
-        self.set_receiver(receiver)
         self.set_coherence_samples(coherence_samples)
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew at time 0, with the present settings and the seed's own noise and fading."""
-        noise, *seeds = np.random.SeedSequence(self._seed).spawn(1 + len(self._links))
-        self._noise_rng = np.random.default_rng(noise)
+        """Begin anew at time 0, with the present settings and the seeds' own noise, fading and clocks."""
+        clients, up = range(len(self._links)), self._direction == "up"
         self._streams = [
-            LinkStream(link, self._sample_rate_hz, self._max_drift_samples, seed)
-            for link, seed in zip(self._links, seeds, strict=True)
+            LinkStream(
+                link,
+                self._direction,
+                self._sample_rate_hz,
+                self._max_drift_samples,
+                np.random.SeedSequence(self._clock_seed, spawn_key=(_CLOCK, i)),
+                np.random.SeedSequence(self._seed, spawn_key=(_FADING, i)),
+            )
+            for i, link in enumerate(self._links)
+        ]
+        self._histories = [SampleHistory(self._reach) for _ in (clients if up else range(1))]
+        self._front_ends = [
+            FrontEnd(np.random.SeedSequence(self._seed, spawn_key=(_UP if up else _DOWN, i)))
+            for i in range(len(self._receivers))
         ]
         self._redraw = False
         self.bad_samples = 0
-        self._time = 0  # what the server has received so far
-        self._origin = self._reach  # of the clients' sample 0 in the buffer
-        self._held = np.zeros((len(self._links), self._origin), np.complex64)
-        self._ready = np.zeros(self.latency_samples, np.complex64)
+        self._time = 0  # what the receivers have received so far
+        self._ready = np.zeros((len(self._receivers), self.latency_samples), np.complex64)
 
     @property
     def _reach(self) -> int:
         """How far from its undelayed place a block may have to look, either way."""
-        return self._max_delay_samples + self._max_drift_samples + BLOCK - HOP
+        guards = BLOCK - HOP  # on one side: half of it is for what a clock gains over the delay
+        gained = max(0, int(1e-6 * MAX_PPM * self._max_delay_samples) - guards // 4)
+        return self._max_delay_samples + self._max_drift_samples + guards + gained
 
     @property
     def latency_samples(self) -> int:
@@ -90,8 +115,8 @@ class StreamingChannel:
         return self._links
 
     @property
-    def receiver(self) -> Receiver:
-        return self._receiver
+    def receivers(self) -> tuple[Receiver, ...]:
+        return self._receivers
 
     @property
     def coherence_samples(self) -> int:
@@ -99,12 +124,12 @@ class StreamingChannel:
 
     @property
     def impulse_responses(self) -> list[Samples]:
-        """Of each client, as they are now, gain included."""
+        """Of each client's link, as they are now, gain included."""
         return [stream.impulse_response for stream in self._streams]
 
     @property
     def clock_ppm(self) -> tuple[float, ...]:
-        """Where the clocks have walked to."""
+        """Where the clients' clocks have walked to."""
         return tuple(stream.clock_ppm for stream in self._streams)
 
     @property
@@ -128,8 +153,10 @@ class StreamingChannel:
             require(span < MAX_ECHO_SAMPLES, "profile", f"one of {span:.0f} samples", allowed)
         self._links = tuple(links)
 
-    def set_receiver(self, receiver: Receiver) -> None:
-        self._receiver = receiver
+    def set_receivers(self, receivers: Sequence[Receiver]) -> None:
+        there = len(self._receivers)
+        require(len(receivers) == there, "receivers", f"{len(receivers)} receivers", f"one for each of {there}")
+        self._receivers = tuple(receivers)
 
     def set_coherence_samples(self, coherence_samples: int) -> None:
         samples = integer("coherence_samples", coherence_samples, 0)
@@ -141,43 +168,101 @@ class StreamingChannel:
         """Draw the fading of all clients anew, from the next block on."""
         self._redraw = True
 
-    def push(self, chunk: npt.ArrayLike | Sequence[npt.NDArray[np.complex64]]) -> Samples:
-        """The next samples of each client (N, n), complex64, to the server's next n."""
-        samples = np.array(chunk, np.complex64)
-        fits = samples.ndim == 2 and len(samples) == len(self._links)
-        require(fits, "chunk", f"shape {samples.shape}", f"of shape ({len(self._links)} clients, n)")
-        self._silence_bad(samples)
-        self._held = np.concatenate((self._held, samples), axis=1)
-        wanted = samples.shape[1] - len(self._ready)
-        if wanted > 0:
-            self._ready = np.concatenate((self._ready, self._receive(-(-wanted // HOP))))
-            self._forget()
-        out, self._ready = np.split(self._ready, [samples.shape[1]])
+    def _push(self, chunk: Sequence[npt.ArrayLike]) -> Samples:
+        """The senders' next n samples to the receivers', (receivers, n)."""
+        rows = [np.asarray(row, np.complex64) for row in chunk]
+        shapes = {row.shape for row in rows}
+        fits = len(rows) == len(self._histories) and len(shapes) == 1 and rows[0].ndim == 1
+        wanted = f"of shape ({len(self._histories)} {'clients' if self._direction == 'up' else 'server'}, n)"
+        require(fits, "chunk", f"{len(rows)} rows of shapes {sorted(shapes)}", wanted)
+        samples = len(rows[0])
+        for history, row in zip(self._histories, rows, strict=True):
+            self.bad_samples += history.push(row)
+        ready = self._ready.shape[1]
+        blocks = -(-(samples - ready) // HOP)
+        if blocks > 0:
+            received = np.zeros((len(self._receivers), ready + blocks * HOP), np.complex64)
+            received[:, :ready] = self._ready
+            self._receive(received[:, ready:])
+            self._ready = received
+        out, self._ready = self._ready[:, :samples], self._ready[:, samples:].copy()
         return out
 
-    def _silence_bad(self, samples: Samples) -> None:
-        parts = samples.view(np.float32)
-        # NaN is neither above nor below, hence "not within".
-        if not (parts.max(initial=0) < _LARGEST_AMPLITUDE and parts.min(initial=0) > -_LARGEST_AMPLITUDE):
-            bad = ~((np.abs(samples.real) < _LARGEST_AMPLITUDE) & (np.abs(samples.imag) < _LARGEST_AMPLITUDE))
-            self.bad_samples += int(np.count_nonzero(bad))
-            samples[bad] = 0
-
-    def _receive(self, blocks: int) -> Samples:
+    def _receive(self, out: Samples) -> None:
+        """Fill (receivers, whole blocks) of zeros with what arrives next."""
         redraw, self._redraw = self._redraw, False
-        links, receiver, coherence = self._links, self._receiver, self._coherence_samples
-        total = np.zeros(blocks * HOP, np.complex64)
-        for row, stream, link in zip(self._held, self._streams, links, strict=True):
+        links, receivers, coherence = self._links, self._receivers, self._coherence_samples
+        for i, (stream, link) in enumerate(zip(self._streams, links, strict=True)):
             stream.apply(link)
             if redraw:
                 stream.redraw()
-            total += stream.take(row, self._origin, self._time, blocks, coherence)
-        self._time += blocks * HOP
-        # Block by block: the order in which noise is drawn must not depend on how the stream is cut.
-        return np.concatenate([receiver.receive(block, self._noise_rng) for block in total.reshape(blocks, HOP)])
+            sender, receiver = (i, 0) if self._direction == "up" else (0, i)
+            stream.add_to(out[receiver], self._histories[sender], self._time, coherence)
+        self._time += out.shape[1]
+        for front_end, row, its in zip(self._front_ends, out, receivers, strict=True):
+            front_end.receive(row, its)
+        for history in self._histories:
+            history.forget(self._time - self._reach)
 
-    def _forget(self) -> None:
-        """Drop the samples that no later block can ask for."""
-        old = self._origin + self._time - self._reach
-        self._held = self._held[:, old:].copy()
-        self._origin -= old
+
+class StreamingChannel(StreamingAir):
+    """N client streams to the server's, sample for sample."""
+
+    def __init__(
+        self,
+        links: Sequence[Link],
+        receiver: Receiver,
+        sample_rate_hz: float,
+        seed: int,
+        *,
+        clock_seed: int = 1,
+        coherence_samples: int = 0,
+        max_delay_samples: int = 4096,
+        max_drift_samples: int = 16_384,
+    ) -> None:
+        super().__init__(
+            "up", links, [receiver], sample_rate_hz, seed, clock_seed, coherence_samples, max_delay_samples,
+            max_drift_samples,
+        )  # fmt: skip
+
+    @property
+    def receiver(self) -> Receiver:
+        return self._receivers[0]
+
+    def set_receiver(self, receiver: Receiver) -> None:
+        self.set_receivers([receiver])
+
+    def push(self, chunk: Chunk) -> Samples:
+        """The next samples of each client (N, n), complex64, to the server's next n."""
+        return self._push(_rows(chunk))[0]
+
+
+class StreamingBroadcast(StreamingAir):
+    """The server's stream to those of N clients, sample for sample, each with a receiver of its own."""
+
+    def __init__(
+        self,
+        links: Sequence[Link],
+        receivers: Sequence[Receiver],
+        sample_rate_hz: float,
+        seed: int,
+        *,
+        clock_seed: int = 1,
+        coherence_samples: int = 0,
+        max_delay_samples: int = 4096,
+        max_drift_samples: int = 16_384,
+    ) -> None:
+        fits = len(receivers) == len(links)
+        require(fits, "receivers", f"{len(receivers)} receivers", f"one for each of {len(links)} clients")
+        super().__init__(
+            "down", links, receivers, sample_rate_hz, seed, clock_seed, coherence_samples, max_delay_samples,
+            max_drift_samples,
+        )  # fmt: skip
+
+    def push(self, chunk: npt.ArrayLike) -> Samples:
+        """The server's next n samples, complex64, to the next n of each client, (N, n)."""
+        return self._push([chunk])
+
+
+def _rows(chunk: Chunk) -> list[npt.ArrayLike]:
+    return list(chunk) if isinstance(chunk, Sequence | np.ndarray) else list(np.asarray(chunk))

@@ -1,49 +1,71 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One client's way to the server as a stream: clock, echoes and oscillator go on from block to block.
+"""One client's link as a stream, up or down: clock, echoes and oscillator go on from block to block.
 
-Blocks have ``HOP`` samples and lie at multiples of it in the server's time. Whatever changes (a rate that walks, a
+Blocks have ``HOP`` samples and lie at multiples of it in the receiver's time. Whatever changes (a rate that walks, a
 setting, a slip) changes at their borders, so that nothing depends on how many blocks are asked for at a time.
 """
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import groupby, pairwise
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from oac_blocks.dsp.channel import MAX_PPM, Link
+from oac_blocks.dsp.channel import Link
 from oac_blocks.dsp.fading import impulse_responses
 from oac_blocks.dsp.phasor import phasors
+from oac_blocks.dsp.radio_clock import DownPath, RadioClock, UpPath
 from oac_blocks.dsp.resampling import BLOCK, GUARD, HOP, delay_blocks, series_length
+from oac_blocks.dsp.sample_history import SampleHistory, Samples
 
-Samples = npt.NDArray[np.complex64]
+Direction = Literal["up", "down"]
 MAX_ECHO_SAMPLES = HOP  # an echo reaches back into the block before, no further
 _BLOCKS_AT_ONCE = 19  # half a chunk of 65,536 samples: larger arrays leave the cache, and are new memory each time
 _FROM_MIDDLE = np.arange(HOP, dtype=np.float32) - HOP // 2
 
 
 class LinkStream:
-    """A link with its state. ``held[origin + m]`` is the client's sample m, as far as the buffer reaches."""
+    """A link with its state. ``link`` describes the client's radio: down, its clock and oscillator work the other way
+    round."""
 
-    def __init__(self, link: Link, sample_rate_hz: float, max_drift_samples: int, seed: np.random.SeedSequence) -> None:
+    def __init__(
+        self,
+        link: Link,
+        direction: Direction,
+        sample_rate_hz: float,
+        max_drift_samples: int,
+        clock_seed: np.random.SeedSequence,
+        fading_seed: np.random.SeedSequence,
+    ) -> None:
         self._sample_rate_hz = sample_rate_hz
-        self._max_drift_samples = max_drift_samples
-        self._clock_rng, self._fading_rng = map(np.random.default_rng, seed.spawn(2))
         self._link = link
-        self._ppm = link.clock_ppm
-        # The client's sample 0 arrives exactly after the delay: until then its clock has run off by this.
-        self.drift_samples = -1e-6 * link.clock_ppm * link.arrival_samples()
-        self.slips = 0
-        self._phase_rad = 0.0
+        clock = RadioClock(link.clock_ppm, link.clock_walk_ppm, sample_rate_hz, max_drift_samples, clock_seed)
+        self._clock = clock
+        self._path = UpPath(clock, link.arrival_samples()) if direction == "up" else DownPath(clock)
+        self._fading_rng = np.random.default_rng(fading_seed)
+        self._cfo_sign = 1 if direction == "up" else -1
+        self._turns = 0.0  # of the oscillator, when its frequency was last set
+        self._turned_blocks = 0  # since then
         self._turn = self._turn_of(link)
         self._past = np.zeros(MAX_ECHO_SAMPLES, np.complex64)
+        self._past_loud = False
         self.redraw()
 
     @property
     def clock_ppm(self) -> float:
         """Where the walk has brought the clock."""
-        return self._ppm
+        return self._clock.ppm
+
+    @property
+    def drift_samples(self) -> float:
+        """By how much the client's clock has run ahead since the start or its last slip."""
+        return self._path.drift_samples
+
+    @property
+    def slips(self) -> int:
+        return self._clock.slips
 
     @property
     def impulse_response(self) -> Samples:
@@ -56,8 +78,10 @@ class LinkStream:
         if link == old:
             return
         if link.clock_ppm != old.clock_ppm:
-            self._ppm = link.clock_ppm
+            self._clock.ppm = link.clock_ppm
+        self._clock.walk_ppm = link.clock_walk_ppm
         if link.cfo_hz != old.cfo_hz:
+            self._turns, self._turned_blocks = float(self._turns_after(old, self._turned_blocks)), 0
             self._turn = self._turn_of(link)
         if (link.fading, link.profile, link.rician_k_db) != (old.fading, old.profile, old.rician_k_db):
             self.redraw()
@@ -68,94 +92,106 @@ class LinkStream:
             1, link.delay_profile(), link.fading, self._sample_rate_hz, self._fading_rng, link.rician_k_db
         )[0]
 
-    def take(self, held: Samples, origin: int, time: int, blocks: int, coherence_samples: int) -> Samples:
-        """What arrives from the server's ``time`` on, (blocks * HOP,)."""
-        arrived = np.empty(blocks * HOP, np.complex64)
-        for first in range(0, blocks, _BLOCKS_AT_ONCE):
-            part = arrived[first * HOP : (first + _BLOCKS_AT_ONCE) * HOP]
-            self._resample(held, origin, time + first * HOP, part)
-            self._fade(part, time + first * HOP, coherence_samples)
-            self._rotate(part)
-        return arrived
+    def add_to(self, out: Samples, history: SampleHistory, time: int, coherence_samples: int) -> None:
+        """Add what arrives from the receiver's ``time`` on to ``out``, whole blocks."""
+        blocks = len(out) // HOP
+        steps = np.array([self._path.step() for _ in range(blocks)])
+        starts, rates = steps[:, 0] - self._link.arrival_samples(), steps[:, 1]
+        middles = starts + rates * (HOP // 2)
+        whole = np.rint(middles)
+        places = time + HOP * np.arange(blocks) + whole.astype(np.int64) - GUARD
+        # Triggers are short and far apart, and clients wait for their turn: silence costs nothing.
+        loud = history.any_loud(places, BLOCK)
+        for first, last, audible in _runs(loud, self._past_loud):
+            begin, part = time + first * HOP, slice(first, last)
+            cuts = _redraws(begin, (last - first) * HOP, coherence_samples)
+            if audible:
+                heard = np.zeros((1 + last - first, HOP), np.complex64)  # a block of the past in front
+                if self._past_loud:
+                    heard[0] = self._past
+                self._resample(heard[1:], history, places[part], starts[part], rates[part], loud[part])
+                self._past[:], self._past_loud = heard[-1], bool(loud[last - 1])
+                faded = self._fade(heard.reshape(-1), cuts)
+                self._rotate(faded.reshape(-1, HOP), self._turned_blocks + first)
+                out[first * HOP : last * HOP] += faded
+            else:
+                self._past_loud = False
+                for _ in cuts:
+                    self.redraw()
+        self._turned_blocks += blocks
 
-    def _resample(self, held: Samples, origin: int, time: int, out: Samples) -> None:
-        paths = [self._advance(origin + time + i) for i in range(0, len(out), HOP)]
-        done = 0
+    def _resample(
+        self,
+        out: Samples,
+        history: SampleHistory,
+        places: npt.NDArray[np.int64],
+        starts: npt.NDArray[np.float64],
+        rates: npt.NDArray[np.float64],
+        loud: npt.NDArray[np.bool_],
+    ) -> None:
+        """Loud blocks into the rows of ``out``; places are those of the samples that they need."""
         # Blocks that happen to be asked for together are alike only if each of them would be treated so alone.
-        for terms, alike in groupby(paths, _series_terms):
-            starts, rates = np.array(list(alike)).T
-            y = _delayed(held, starts, rates) if terms else _copied(held, starts)
-            out[done : done + y.size] = y.ravel()
-            done += y.size
+        paths = list(zip(starts.tolist(), rates.tolist(), strict=True))
+        for terms, alike in groupby(np.flatnonzero(loud).tolist(), lambda i: _series_terms(*paths[i])):
+            rows = np.array(list(alike))
+            segments = history.windows(places[rows], BLOCK)
+            if terms:
+                middle = starts[rows] + rates[rows] * (HOP // 2)
+                drift = rates[rows].astype(np.float32)[:, None] * _FROM_MIDDLE
+                out[rows] = delay_blocks(segments, middle - np.rint(middle), drift)
+            else:
+                out[rows] = segments[:, GUARD:-GUARD]
 
-    def _advance(self, undelayed: int) -> tuple[float, float]:
-        """Where in the buffer the next block begins, and by how much its samples are further apart than one."""
-        link = self._link
-        ppm = min(max(self._ppm, -MAX_PPM), MAX_PPM)
-        rate = 1e-6 * ppm
-        if abs(self.drift_samples + rate * HOP) > self._max_drift_samples:
-            self.drift_samples -= round(self.drift_samples)
-            self.slips += 1
-        start = undelayed - link.arrival_samples() + self.drift_samples
-        self.drift_samples += rate * HOP
-        if link.clock_walk_ppm:
-            sigma = link.clock_walk_ppm * (HOP / self._sample_rate_hz) ** 0.5
-            self._ppm = ppm + sigma * self._clock_rng.standard_normal()
-        return start, rate
-
-    def _fade(self, x: Samples, time: int, coherence_samples: int) -> None:
-        with_past = np.concatenate((self._past, x))
-        self._past = with_past[-MAX_ECHO_SAMPLES:]
-        cuts = [0]
-        if coherence_samples:
-            first = -(-max(time, 1) // coherence_samples) * coherence_samples - time
-            cuts.extend(range(first, len(x), coherence_samples))
-        for i, cut in enumerate(cuts):
+    def _fade(self, with_past: Samples, cuts: list[int]) -> Samples:
+        """The echoes of all but the first MAX_ECHO_SAMPLES, which are the past; fading is drawn anew at the cuts."""
+        samples = len(with_past) - MAX_ECHO_SAMPLES
+        faded = np.empty(samples, np.complex64)
+        term = np.empty(samples, np.complex64)
+        for i, (cut, end) in enumerate(zip([0, *cuts], [*cuts, samples], strict=True)):
             if i:
                 self.redraw()
-            end = cuts[i + 1] if i + 1 < len(cuts) else len(x)
             taps = self.impulse_response
-            delays = np.flatnonzero(taps)
-            x[cut:end] *= taps[0]
-            for delay in delays[delays > 0]:
-                earlier = MAX_ECHO_SAMPLES - delay
-                x[cut:end] += taps[delay] * with_past[earlier + cut : earlier + end]
+            first = MAX_ECHO_SAMPLES + cut
+            np.multiply(with_past[first : first + end - cut], taps[0], out=faded[cut:end])
+            for delay in np.flatnonzero(taps[1:]) + 1:
+                earlier = with_past[first - delay : first - delay + end - cut]
+                faded[cut:end] += np.multiply(earlier, taps[delay], out=term[cut:end])
+        return faded
 
-    def _rotate(self, x: Samples) -> None:
-        step = 2 * np.pi * self._link.cfo_hz / self._sample_rate_hz * HOP
-        if not step and not self._phase_rad:
+    def _rotate(self, rows: Samples, first_block: int) -> None:
+        if not self._link.cfo_hz and not self._turns:
             return
-        rows = x.reshape(-1, HOP)
-        phases = []
-        for _ in rows:
-            phases.append(self._phase_rad)
-            self._phase_rad = (self._phase_rad + step) % (2 * np.pi)
+        turns = self._turns_after(self._link, first_block + np.arange(len(rows)))
         rows *= self._turn
-        rows *= np.exp(1j * np.array(phases)).astype(np.complex64)[:, None]
+        rows *= np.exp(2j * np.pi * turns).astype(np.complex64)[:, None]
+
+    def _turns_after(self, link: Link, blocks: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """The oscillator's phase, in turns, this many blocks after its frequency was set."""
+        return (self._turns + np.asarray(blocks) * (self._cfo_sign * link.cfo_hz / self._sample_rate_hz * HOP)) % 1.0
 
     def _turn_of(self, link: Link) -> Samples:
-        return phasors(2 * np.pi * link.cfo_hz / self._sample_rate_hz, HOP)
+        return phasors(self._cfo_sign * 2 * np.pi * link.cfo_hz / self._sample_rate_hz, HOP)
 
 
-def _series_terms(path: tuple[float, float]) -> int:
-    """How many terms the resampler needs for a block; 0 where the client's samples fall on the server's."""
-    start, rate = path
+def _runs(loud: npt.NDArray[np.bool_], past_loud: bool) -> list[tuple[int, int, bool]]:
+    """Blocks in a row that all have something to hear, echoes of the block before included, or all have nothing."""
+    audible = loud | np.concatenate(([past_loud], loud[:-1]))
+    borders = [0, *(np.flatnonzero(audible[1:] != audible[:-1]) + 1).tolist(), len(loud)]
+    runs: list[tuple[int, int, bool]] = []
+    for first, last in pairwise(borders):
+        step = _BLOCKS_AT_ONCE if audible[first] else last - first
+        runs.extend((i, min(i + step, last), bool(audible[first])) for i in range(first, last, step))
+    return runs
+
+
+def _redraws(time: int, samples: int, coherence_samples: int) -> list[int]:
+    """Where in these samples the fading is due to be drawn anew."""
+    if not coherence_samples:
+        return []
+    first = -(-max(time, 1) // coherence_samples) * coherence_samples - time
+    return list(range(first, samples, coherence_samples))
+
+
+def _series_terms(start: float, rate: float) -> int:
+    """How many terms the resampler needs for a block; 0 where the sender's samples fall on the receiver's."""
     return series_length(abs(rate) * HOP / 2) if rate or not start.is_integer() else 0
-
-
-def _copied(held: Samples, starts: npt.NDArray[np.float64]) -> Samples:
-    return np.stack([held[int(start) : int(start) + HOP] for start in starts])
-
-
-def _delayed(held: Samples, starts: npt.NDArray[np.float64], rates: npt.NDArray[np.float64]) -> Samples:
-    """Blocks (b, HOP) that begin at ``starts`` of the buffer and whose samples are 1 + rate apart."""
-    middle = starts + rates * (HOP // 2)
-    whole = np.rint(middle)
-    segments = np.lib.stride_tricks.sliding_window_view(held, BLOCK)[whole.astype(np.int64) - GUARD]
-    delayed = np.zeros((len(starts), HOP), np.complex64)
-    # Triggers are short and far apart, and clients wait for their turn: silence costs nothing.
-    loud = segments.view(np.float32).any(axis=-1)
-    if loud.any():
-        drift = rates[loud].astype(np.float32)[:, None] * _FROM_MIDDLE
-        delayed[loud] = delay_blocks(segments[loud], (middle - whole)[loud], drift)
-    return delayed

@@ -253,7 +253,7 @@ def companion_flow(**settings):
 
 
 def test_in_companion_it_has_an_input_for_each_client():
-    graph = companion_flow(clients="3", clock_ppm="[20, 0, -20]", snr_db="None", profile="epa", fading="rician")
+    graph = companion_flow(clients="3", clock_ppm="[20, 0, -20]", snr_db="None", profile="'epa'", fading="'rician'")
     assert graph.is_valid(), [str(message) for _, message in graph.iter_error_messages()]
     assert not any(block.is_dummy_block for block in graph.blocks)
     assert len(list(graph.connections)) == 5
@@ -286,7 +286,7 @@ def test_values_out_of_range_are_marked(setting):
 
 
 def test_the_generated_program_runs(tmp_path):
-    graph = companion_flow(clock_ppm="[20, -20]", fading="rayleigh", profile="epa", coherence_samples="65536")
+    graph = companion_flow(clock_ppm="[20, -20]", fading="'rayleigh'", profile="'epa'", coherence_samples="65536")
     platform().Generator(graph, str(tmp_path)).write()
     done = subprocess.run(
         [sys.executable, str(tmp_path / "channel_flow.py")],
