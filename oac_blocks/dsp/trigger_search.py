@@ -157,6 +157,7 @@ class TriggerSearch:
         bank_rad = tuple(real("cfo_bank_rad", cfo, -math.pi, math.pi) for cfo in cfo_bank_rad)
         self._rows = integer("span_rows", span_rows, 1, 1024)
         self._span = self._rows * _HOP - _GATE_SPAN
+        self._correlated = self._rows * _HOP + SEGMENT_SAMPLES - 1
         # Fine grids that overlap: noise may make the gate prefer the farther one of two neighbours.
         self._search_bank = _Bank.of(bank_rad, fine_steps=3)
         self.set_false_alarm(false_alarm_per_sample)
@@ -189,13 +190,31 @@ class TriggerSearch:
 
     def reset(self) -> None:
         """Forget the stream: the next sample is number 0."""
-        # The search starts before the stream, in silence: a trigger cut by the start must outdo its own side peaks.
-        self._buffer = np.zeros(_HISTORY + _TRIGGER_SAMPLES, np.complex64)
-        self._origin = -len(self._buffer)  # the stream's number of the buffer's first sample
-        self._next = -_TRIGGER_SAMPLES  # first sample whose gate is not known yet
-        self._pending = _NO_CANDIDATES
         self._bank = self._search_bank
         self._last_hit = 0
+        self._begin(0)
+
+    def skip_to(self, sample: int) -> None:
+        """Go on at this sample of the stream: it is the next one that is pushed, and none is looked for before it.
+
+        What was pushed and is not decided yet is given up. The search begins there as it does at the start of a stream:
+        a trigger that began before it is not reported. The tracked frequency stays.
+        """
+        self._begin(integer("sample", sample, 0))
+
+    @property
+    def wanted_samples(self) -> int:
+        """How many more make up the next span. Pushed in such pieces, the stream gives each trigger at once."""
+        return self._next + self._correlated + EDGE_SAMPLES - self._origin - len(self._buffer)
+
+    def _begin(self, first: int) -> None:
+        """Search from this sample of the stream on."""
+        # The search starts before it, in silence: a trigger that is cut there must outdo its own side peaks.
+        self._buffer = np.zeros(_HISTORY + _TRIGGER_SAMPLES, np.complex64)
+        self._first = first
+        self._origin = first - len(self._buffer)  # the stream's number of the buffer's first sample
+        self._next = first - _TRIGGER_SAMPLES  # first sample whose gate is not known yet
+        self._pending = _NO_CANDIDATES
 
     def push(self, samples: npt.NDArray[np.complex64]) -> list[Detection]:
         """The triggers that these samples complete, in order of time."""
@@ -205,15 +224,14 @@ class TriggerSearch:
         keep = self._next - _HISTORY - self._origin
         self._buffer = np.concatenate((self._buffer[keep:], samples))
         self._origin += keep
-        correlated = self._rows * _HOP + SEGMENT_SAMPLES - 1
         found: list[Detection] = []
         with np.errstate(over="ignore", invalid="ignore"):  # of bad samples, which are sorted out on the way
             # The whole waveform reaches beyond the segments.
-            while self._origin + len(self._buffer) >= self._next + correlated + EDGE_SAMPLES:
+            while self.wanted_samples <= 0:
                 start = self._next - self._origin
                 if not self._tracking:
                     self._bank = self._search_bank
-                self._pending = self._pending.and_then(self._candidates(start, start + correlated))
+                self._pending = self._pending.and_then(self._candidates(start, start + self._correlated))
                 self._next += self._span
                 found += self._decide()
         return found
@@ -296,10 +314,13 @@ class TriggerSearch:
         return found
 
     def _measure(self, crowd: _Candidates, peak: int) -> Detection | None:
-        """The fit; None if the stream's start cut the trigger, or if it is not heard clearly enough."""
+        """The fit; None if the start cut the trigger, or if it is not heard clearly enough."""
         position, cfo = int(crowd.position[peak]), float(crowd.cfo_rad[peak])
         begin = position - EDGE_SAMPLES
-        if begin < -1 or (position < _GATE_SPAN and is_cut(self._buffer[-self._origin :], position, cfo)):
+        since = position - self._first
+        if begin < self._first - 1:
+            return None
+        if since < _GATE_SPAN and is_cut(self._buffer[self._first - self._origin :], since, cfo):
             return None
         first = begin - _FIT_MARGIN
         window = self._buffer[first - self._origin :][: _TRIGGER_SAMPLES + 2 * _FIT_MARGIN]

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How high does noise peak when a waveform is looked for at every delay of a window?
+
+The metric at a delay is the energy that the waveform explains over all energy there, summed over a few looks with one
+delay: sum |<s, x>|^2 / (|s|^2 sum |x|^2), from 0 to 1. In white noise it is Beta(looks, looks (length - 1)). As a
+function of the delay it moves, and it is above a level somewhere in a window only if it is so at the window's start or
+crosses the level upwards later on; the mean number of such crossings has a closed form (Rice's, on the sphere).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import scipy.optimize
+import scipy.special
+
+from oac_blocks.dsp.checks import integer, real
+
+
+def peak_probability(
+    metric: float, window_samples: float, bandwidth_rad: float, length: float, looks: int = 1
+) -> float:
+    """The probability that noise exceeds ``metric`` somewhere in the window: an upper bound, close where it is small.
+
+    ``bandwidth_rad`` is the root of the waveform's central second spectral moment in rad/sample, ``length`` how many
+    complex values of noise a look has.
+    """
+    x = real("metric", metric, 0.0, 1.0)
+    looks = integer("looks", looks, 1)
+    m = looks * (real("length", length, 1.0, open_low=True) - 1)
+    window, bandwidth = real("window_samples", window_samples, 0.0), real("bandwidth_rad", bandwidth_rad, 0.0)
+    if x in (0.0, 1.0):
+        return 1.0 - x
+    at_start = float(scipy.special.betainc(m, looks, 1 - x))
+    log_rate = (looks - 0.5) * math.log(x) + (m - 0.5) * math.log1p(-x)
+    log_rate += math.lgamma(m) - math.lgamma(m + 0.5) - float(scipy.special.betaln(looks, m))
+    return min(1.0, at_start + window * bandwidth / math.sqrt(math.pi) * math.exp(log_rate))
+
+
+@lru_cache(maxsize=256)
+def peak_threshold(
+    false_alarm: float, window_samples: float, bandwidth_rad: float, length: float, looks: int = 1
+) -> float:
+    """The metric that noise exceeds somewhere in the window with at most this probability."""
+    wanted = real("false_alarm", false_alarm, 1e-15, 0.5)
+
+    def surplus(x: float) -> float:
+        probability = peak_probability(x, window_samples, bandwidth_rad, length, looks)
+        return math.log(max(probability, 1e-300) / wanted)
+
+    return float(scipy.optimize.brentq(surplus, 0.0, 1.0, xtol=1e-9))
