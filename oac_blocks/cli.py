@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The command ``oac-blocks``: where Companion finds the blocks and the flowgraphs.
+"""The command ``oac-blocks``: where Companion finds the blocks and the flowgraphs, and the loopback without a screen.
 
-Imports neither GNU Radio nor torch, so that it answers at once, in any environment.
+Imports neither GNU Radio nor torch unless a flowgraph is run, so that it answers at once, in any environment.
 """
 
+import json
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -29,7 +30,7 @@ def main(
         bool, typer.Option("--version", help="Show the version and leave.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Where GNU Radio Companion finds the blocks and flowgraphs of gr-oac.
+    """Where GNU Radio Companion finds the blocks and flowgraphs of gr-oac; and the loopback without a screen.
 
     Example: GRC_BLOCKS_PATH="$(oac-blocks path)" gnuradio-companion
     """
@@ -51,3 +52,39 @@ def flows() -> None:
     width = max(len(file.stem) for file in files)
     for file in files:
         typer.echo(f"{file.stem:<{width}}  {file}")
+
+
+@app.command()
+def loopback(
+    clients: Annotated[int, typer.Option(min=1, max=63, help="How many radios answer.")] = 2,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds to run, those of calibration included.")] = 100,
+    votes: Annotated[int, typer.Option(min=1, help="Votes in a round.")] = 21_880,
+    repeats: Annotated[int, typer.Option(min=1, help="Pairs of subcarriers for each vote.")] = 1,
+    snr: Annotated[float, typer.Option(help="Of a unit subcarrier, in dB.")] = 20.0,
+    ppm: Annotated[float, typer.Option(help="Clocks are spread from -ppm to +ppm.")] = 20.0,
+    fading: Annotated[str, typer.Option(help="none, rayleigh or rician; drawn anew in each round.")] = "rayleigh",
+    profile: Annotated[str, typer.Option(help="Echoes: flat, indoor, epa, eva or etu.")] = "epa",
+    calibrate: Annotated[bool, typer.Option(help="Close the loop, or leave the radios alone.")] = True,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same decisions.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Run the whole system in one flowgraph, random votes through it, and show its errors beside the closed form.
+
+    Example: oac-blocks loopback --clients 5 --snr 10 --no-calibrate
+    """
+    from oac_blocks.flows.loopback import LoopbackSettings
+    from oac_blocks.flows.loopback_report import run_with_progress, table
+
+    try:
+        settings = LoopbackSettings(
+            clients=clients, rounds=rounds, votes=votes, repeats=repeats, snr_db=snr, clock_ppm=ppm, fading=fading,
+            profile=profile, calibrate=calibrate, seed=seed,
+        )  # fmt: skip
+        trial = run_with_progress(settings)
+    except (ValueError, RuntimeError) as error:
+        typer.echo(f"oac-blocks loopback: {error}", err=True)
+        raise typer.Exit(2 if isinstance(error, ValueError) else 1) from None
+    if as_json:
+        typer.echo(json.dumps(trial.to_dict()))
+    else:
+        typer.echo(table(trial))
