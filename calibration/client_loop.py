@@ -38,6 +38,9 @@ class ClientLoop:
         self._misses = 0
         self._fine_tries = 0
         self._outliers: list[tuple[float, bool]] = []  # corrections, and whether echoes might explain them
+        # A clock that is off moves through a frame, so that payload is heard a little beside the sequence, in the mean.
+        self._bias = 0.0  # correction that payload needs, less that of the sequence
+        self._bias_is_new = False
         self._rounds_since_jump = _JUMPS_APART_ROUNDS
         self._rounds_in_state = 0
         self._wide = False
@@ -54,7 +57,8 @@ class ClientLoop:
     def correction(self, now: float, interval: float) -> float:
         """For an answer ``interval`` seconds from ``now``."""
         if self.state in ("fine", "tracking"):
-            return self._tracker.predict(now + interval - self._taken_at)[0]
+            needed = self._tracker.predict(now + interval - self._taken_at)[0]
+            return needed if self.state == "tracking" else needed - self._bias
         # Two tries each: from where it was last, from the guess, and from nothing.
         starts = list(dict.fromkeys((self._known, self._guess.correction_samples, 0.0)))
         return starts[self._tries // 2 % len(starts)]
@@ -91,7 +95,7 @@ class ClientLoop:
     def fall(self, round_: int, reason: str, silent: bool = False) -> None:
         """To uncalibrated, and asked again: at once if it did well before, otherwise later each time."""
         if self.state in ("fine", "tracking"):
-            self._known = self._tracker.predict(0.0)[0]
+            self._known = self._tracker.predict(0.0)[0] - self._bias
         settled = self.state == "tracking" and self._rounds_in_state >= self._settings.settled_rounds
         self._failures = 0 if settled else self._failures + 1
         wait = min(2 ** min(self._failures, 30) // 2, self._settings.largest_wait_rounds)
@@ -102,6 +106,7 @@ class ClientLoop:
     def restart(self, round_: int, reason: str) -> None:
         self.fall(round_, reason)
         self._ask_at = self._failures = self._tries = 0
+        self._bias = 0.0
         self._tracker.forget()
 
     def pass_round(self) -> None:
@@ -127,10 +132,10 @@ class ClientLoop:
         self._misses, self._tries, self._silent = 0, 0, False
         needed = used - offset
         if self.state == "acquiring":
-            self._begin(needed, variance, now)
+            self._begin(needed + self._bias, variance, now)
             self._go("fine", round_, f"heard {offset:+.1f} samples off")
         elif self.state == "fine":
-            self._refine(round_, needed, offset, variance, now)
+            self._refine(round_, needed + self._bias, offset, variance, now)
         elif self.state == "tracking":
             self._follow(round_, needed, variance, now)
 
@@ -166,10 +171,16 @@ class ClientLoop:
         if abs(innovation) <= gate:
             self._outliers.clear()
             self._take(needed, variance, now)
+            self._bias_is_new = False
             self._tell_width(round_, now)
             return
 
         bearable = abs(innovation) <= limit
+        if self._bias_is_new and bearable:
+            self._bias += innovation
+            self._bias_is_new = False
+            self._begin(needed, variance, now)
+            return
         self._outliers.append((needed, bearable))
         recent = [value for value, _ in self._outliers[-settings.jump_rounds :]]
         apart = max(settings.gate_samples, settings.gate_sigmas * math.sqrt(2 * variance))
@@ -208,5 +219,6 @@ class ClientLoop:
             self._rounds_in_state = 0
             self._misses = self._fine_tries = 0
             self._outliers.clear()
+            self._bias_is_new = state == "tracking"
             if state == "uncalibrated":
                 self._wide = False

@@ -97,6 +97,18 @@ def test_a_wrong_guess_is_given_up():
     assert used == {1_000_000, 0}
 
 
+def test_payload_may_need_another_correction_than_the_sequence():
+    """Over a long frame a clock moves by some samples: seen once, it is known, after a jump as well."""
+    it = world(NumberClient(100.0, bias=3.0), NumberClient(-50.0, bias=-4.0))
+    assert [plan.kind for plan in it.run(30)][2:] == ["payload"] * 28
+    assert np.nanmax(np.abs(it.offsets[3:])) < 5 * SIGMA
+    it.clients[0].needed += 200.0
+    it.run(10)
+    kinds = [plan.kind for plan in it.plans[30:]]
+    assert kinds == ["payload", "payload", "acquire"] + ["payload"] * 7
+    assert np.nanmax(np.abs(it.offsets[33:])) < 5 * SIGMA
+
+
 # --- What counts ----------------------------------------------------------------------------------------------------
 
 

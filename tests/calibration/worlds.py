@@ -27,6 +27,7 @@ class NumberClient:
     ppm: float = 0.0
     power_db: float = 0.0
     snr_db: float = 20.0
+    bias: float = 0.0  # what payload needs more than the sequence
     scatter: Callable[[], float] = lambda: 0.0
 
 
@@ -60,7 +61,8 @@ class World:
             self.loop.answered(
                 Answer(order.client, plan.round, client.epoch, sent, order.correction_samples, local, 0.0, 40.0)
             )
-            true[order.client] = order.correction_samples - client.needed
+            needed = client.needed + (client.bias if order.mode == "payload" else 0.0)
+            true[order.client] = order.correction_samples - needed
             if client.heard:
                 offset = true[order.client] + client.scatter() + SIGMA * self.rng.standard_normal()
                 heard[:, order.client] = offset, SIGMA, client.power_db + order.gain_db, 0.0, client.snr_db
