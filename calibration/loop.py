@@ -157,7 +157,8 @@ class Loop:
         elif kind == "acquire" and not tracking:
             mode = "acquire"
         correction = one.correction(self._now, self._interval)
-        return Order(one.client, self._round, one.epoch, mode, correction, one.power.gain_db)
+        drift_ppm = one.drift.ppm if math.isfinite(one.drift.ppm) else 0.0
+        return Order(one.client, self._round, one.epoch, mode, correction, one.power.gain_db, drift_ppm)
 
     def _measured_one(self, one: ClientLoop, arrivals: Arrivals) -> None:
         order, answer = self._orders.get(one.client), self._answers.get(one.client)

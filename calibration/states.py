@@ -132,6 +132,7 @@ class Order:
     mode: Mode
     correction_samples: float
     gain_db: float
+    drift_ppm: float = 0.0  # of the client's clock: it stretches its answer by as much
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from oac_blocks.dsp.answer import payload_answer, sequence_answer
 from oac_blocks.dsp.bounds import cfo_crlb
+from oac_blocks.dsp.channel import MAX_PPM
 from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.dsp.detection import Detection
 from oac_blocks.dsp.rounds import RoundLayout
@@ -40,6 +41,7 @@ class Order:
     mode: Mode
     correction_samples: float = 0.0
     gain_db: float = 0.0
+    drift_ppm: float = 0.0  # of this client's clock
 
     def __post_init__(self) -> None:
         integer("round", self.round, 0)
@@ -47,6 +49,7 @@ class Order:
         require(self.mode in MODES, "mode", repr(self.mode), f"one of {', '.join(MODES)}")
         real("correction_samples", self.correction_samples, -1e9, 1e9)
         real("gain_db", self.gain_db, -120.0, 40.0)
+        real("drift_ppm", self.drift_ppm, -MAX_PPM, MAX_PPM)
 
 
 @dataclass(frozen=True)
@@ -249,7 +252,7 @@ class ClientStream:
         if self._payload is not None and self._payload[0] == number:
             sent, votes = "payload", self._payload[1]
         rng = np.random.default_rng((self._seed, self.client, number))
-        return sent, payload_answer(votes, self.client, self._layout, rng, fraction_samples, cfo)
+        return sent, payload_answer(votes, self.client, self._layout, rng, fraction_samples, cfo, order.drift_ppm)
 
     def _coming_round(self) -> int:
         """The newest round that an order or a payload speaks of, or else the one after the last."""

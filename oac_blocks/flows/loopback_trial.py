@@ -120,7 +120,7 @@ def run_trial(settings: LoopbackSettings, on_round: Callable[[int], None] | None
     """Run ``settings.rounds`` rounds; RuntimeError if they come to a halt. ``on_round`` is told how many are done."""
     require(settings.rounds > 0, "rounds", settings.rounds, "at least 1 for a trial")
     flow = loopback(settings)
-    voters = _Voters(flow)
+    voters = Voters(flow)
     flow.start()
     begin = time.perf_counter()
     try:
@@ -132,7 +132,7 @@ def run_trial(settings: LoopbackSettings, on_round: Callable[[int], None] | None
     return _summary(flow, voters, seconds)
 
 
-class _Voters:
+class Voters:
     """Random votes for all clients, and the probe that counts the errors. It keeps the blocks: GNU Radio does not."""
 
     def __init__(self, flow: loopback) -> None:
@@ -162,7 +162,7 @@ def _nobody(_rounds: int) -> None:
     pass
 
 
-def _watch(flow: loopback, voters: _Voters, rounds: int, on_round: Callable[[int], None]) -> None:
+def _watch(flow: loopback, voters: Voters, rounds: int, on_round: Callable[[int], None]) -> None:
     """Until all rounds are done; what does not move any more is reported instead of waited for."""
     done, last_progress = -1, time.monotonic()
     while not (voters.record.rounds >= rounds and voters.complete):
@@ -177,7 +177,7 @@ def _watch(flow: loopback, voters: _Voters, rounds: int, on_round: Callable[[int
     on_round(voters.record.rounds)
 
 
-def _summary(flow: loopback, voters: _Voters, seconds: float) -> Trial:
+def _summary(flow: loopback, voters: Voters, seconds: float) -> Trial:
     settings, record = flow.settings, voters.record
     rates = np.array(record.error_rates)
     offsets = np.array(record.offsets).ravel()

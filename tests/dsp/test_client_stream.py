@@ -81,6 +81,23 @@ def test_a_fraction_delays_by_exactly_that(fraction):
     assert fit.time_samples[0] - 64 == pytest.approx(fraction, abs=0.01)
 
 
+@pytest.mark.parametrize("ppm", [-150.0, -20.0, 0.0, 20.0, 150.0])
+def test_a_stretched_answer_is_in_time_from_its_first_symbol_to_its_last(ppm):
+    """Seen by the server's clock, whose sample n is the client's n (1 + p), nothing is left of the rate."""
+    layout = RoundLayout(NUM, clients=3)
+    votes = np.random.default_rng(2).integers(-1, 2, 150 * NUM.votes_per_symbol).astype(np.int8)
+    frame = layout.frame(len(votes))
+    sent = payload_answer(votes, 1, layout, np.random.default_rng(1), drift_ppm=ppm)
+    straight = payload_answer(votes, 1, layout, np.random.default_rng(1))
+    assert len(sent) - len(straight) == round(1e-6 * ppm * (frame.samples - NUM.symbol_samples))
+    heard = resample_exact(sent, np.arange(frame.samples) * (1 + 1e-6 * ppm)).astype(np.complex64)
+    grid = ofdm.demodulate(heard, NUM, early_samples=8)
+    wanted = ofdm.demodulate(straight, NUM)
+    # Within a symbol the rate remains: 256 samples at 150 ppm are 0.04 samples from end to end.
+    tolerance = 10 ** (-40 / 20) + 1e-6 * abs(ppm) * NUM.fft_size / 2 * np.pi * 0.8
+    assert np.max(np.sqrt(np.mean(np.abs(grid - wanted) ** 2, axis=1))) < tolerance
+
+
 @pytest.mark.parametrize("time", [5000.0, 5000.25, 5000.5, 5000.9])
 @pytest.mark.parametrize("correction", [0.0, -3.3, 700.125])
 def test_the_answer_stands_where_trigger_turnaround_and_correction_say(time, correction):
