@@ -102,9 +102,9 @@ class StreamingAir:
     @property
     def _reach(self) -> int:
         """How far from its undelayed place a block may have to look, either way."""
-        guards = BLOCK - HOP  # on one side: half of it is for what a clock gains over the delay
-        gained = max(0, int(1e-6 * MAX_PPM * self._max_delay_samples) - guards // 4)
-        return self._max_delay_samples + self._max_drift_samples + guards + gained
+        furthest = self._max_delay_samples + self._max_drift_samples
+        guards = BLOCK - HOP  # half of it is free, and more than a clock gains or loses over a usual reach
+        return furthest + guards + max(0, int(1e-6 * MAX_PPM * furthest) - guards // 4)
 
     @property
     def latency_samples(self) -> int:
