@@ -3,8 +3,8 @@
 
 from rich.console import Console
 
-from benchmarks import air_share, dsp_core, sync
+from benchmarks import air_share, dsp_core, server_receiver, sync
 
 console = Console(width=110)
-for benchmark in (dsp_core, air_share, sync):
+for benchmark in (dsp_core, air_share, sync, server_receiver):
     benchmark.main(console)

@@ -28,6 +28,7 @@ from oac_blocks.dsp.trigger_search import DEFAULT_MIN_SNR_DB, TriggerSearch
 
 MOST_VOTES = 1 << 26
 _SPAN_ROWS = 16
+_LARGEST_DRIFT_PPM = 40.0  # of a client's clock against the server's, each of them off by 20
 _LARGEST_SAMPLE = 1e15  # beyond it energies overflow in float32, and it is no sample of any radio
 
 Floats = npt.NDArray[np.float64]
@@ -269,8 +270,10 @@ class ServerStream:
         energies = fsk_mv.energies(grid, votes, num, self.layout.repeats)
         soft_votes = energies[0] - energies[1]
         syncs = frame.syncs_of(done.samples, layout)
-        fit = estimate_shared(syncs, clients, num, self._early, together=True)
-        silent = fit.strength <= heard_threshold(self._false_alarm, clients, num, layout.groups)
+        starts = layout.sync_starts_samples()
+        drift = 1e-6 * _LARGEST_DRIFT_PPM * float(starts[-1] - starts[0])
+        fit = estimate_shared(syncs, clients, num, self._early, drift_samples=drift)
+        silent = fit.strength <= heard_threshold(self._false_alarm, clients, num, layout.groups, drift)
         weight = 1 / fit.sigma_samples**2
         delay = np.sum(weight * fit.delay_samples, axis=0) / np.sum(weight, axis=0)
         sigma = np.sqrt(1 / np.sum(weight, axis=0) + _trigger_variance(done.detection))
@@ -280,7 +283,7 @@ class ServerStream:
                 delay - done.fraction,
                 sigma,
                 _decibels(power),
-                _frequency(fit.amplitude, layout.sync_starts_samples()),
+                _frequency(fit.amplitude, starts),
                 _decibels(power / np.mean(1 / fit.snr)),
             )
         )
@@ -297,7 +300,8 @@ class ServerStream:
         """``columns`` (5, N): offsets and what follows them."""
         expected, detection = done.expected, done.detection
         about = (expected.round, expected.kind, detection.time_samples, _db(detection.snr))
-        return HeardRound(*about, *columns[:5], soft_votes, energies)
+        offset, sigma, power_db, cfo_rad, snr_db = columns
+        return HeardRound(*about, offset, sigma, power_db, cfo_rad, snr_db, soft_votes, energies)
 
 
 def _frequency(amplitude: npt.NDArray[np.complex128], starts_samples: npt.NDArray[np.int64]) -> Floats:

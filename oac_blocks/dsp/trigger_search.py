@@ -324,9 +324,9 @@ class TriggerSearch:
             return None
         first = begin - _FIT_MARGIN
         window = self._buffer[first - self._origin :][: _TRIGGER_SAMPLES + 2 * _FIT_MARGIN]
-        # The candidate is right to a quarter of a sample and half a step of the fine grid.
+        # The candidate is right to a quarter of a sample and half a step of the fine grid; each step squares the error.
         start = _FIT_MARGIN + float(crowd.shift_samples[peak])
-        fit = estimate_arrival(window, trigger(), start, cfo, search=False)
+        fit = estimate_arrival(window, trigger(), start, cfo, search=False, iterations=4)
         snr = float(fit.snr)
         if not snr >= self._min_snr:
             return None
