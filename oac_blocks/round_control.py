@@ -23,9 +23,9 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
     Messages (docs/rounds.md has them all):
 
     - ``plan`` in, from the calibrator: the coming ``round`` and its ``kind``;
-    - ``expect`` out, to the server receiver: the same;
     - ``next`` out, to the sources of votes, for a payload round: the ``round`` that votes are wanted for;
     - ``status`` in, from all clients;
+    - ``expect`` out, to the server receiver: ``round``, ``kind``, and how many ``votes`` the clients are armed with;
     - ``fire`` out, to the trigger source in mode ``lock_step`` or ``message``: the ``round``.
 
     A client whose stream broke since the last round is not waited for. After ``rounds`` rounds nothing is fired any
@@ -65,8 +65,10 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
 
     def _begin(self) -> None:
         self._round: int | None = None
+        self._kind = "payload"
         # Messages of two ports may overtake each other, so a client may be armed before the plan is here.
         self._armed: dict[int, int] = {}  # clients, and the round that each is armed for
+        self._votes: dict[int, int] = {}  # rounds, and how many votes the clients bring
         self._broken: set[int] = set()  # clients whose stream broke since the last round
         self._fired = 0
 
@@ -83,8 +85,7 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
             return
         if self._rounds and self._fired == self._rounds:
             return
-        self._round = number
-        self.message_port_pub(_EXPECT, pdus.notice({"round": number, "kind": kind}))
+        self._round, self._kind = number, str(kind)
         if kind == "payload":
             self.message_port_pub(_NEXT, pdus.notice({"round": number}))
         self._fire_if_all_are_ready()
@@ -101,11 +102,17 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
             return
         if event == "armed":
             self._armed[client] = number
+            self._note_votes(number, client, status.get("votes"))
             self._broken.discard(client)
         elif event == "gap":
             self._armed.pop(client, None)
             self._broken.add(client)
         self._fire_if_all_are_ready()
+
+    def _note_votes(self, number: int, client: int, votes: Any) -> None:
+        """All bring equally many, or the server could not tell where they stand."""
+        if isinstance(votes, int) and self._votes.setdefault(number, votes) != votes:
+            self._drops.add(f"client {client} brings {votes} votes to round {number}, others {self._votes[number]}")
 
     def _is_ready(self, client: int) -> bool:
         return client in self._broken or self._armed.get(client) == self._round
@@ -115,4 +122,9 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
             number, self._round = self._round, None
             self._broken.clear()
             self._fired += 1
+            expected = {"round": number, "kind": self._kind}
+            if number in self._votes:
+                expected["votes"] = self._votes[number]
+            self._votes.clear()
+            self.message_port_pub(_EXPECT, pdus.notice(expected))
             self.message_port_pub(_FIRE, pdus.notice({"round": number}))

@@ -59,6 +59,7 @@ class Status:
     event: Event
     round: int
     epoch: int
+    votes: int | None = None  # that it is armed with
     sent: Sent | None = None
     reason: str | None = None
     correction_samples: float | None = None
@@ -168,15 +169,15 @@ class ClientStream:
         order = self._order
         if order is None:
             return []
-        number = order.round
+        number, votes = order.round, None
         if order.mode == "payload":
             if self._payload is None or self._payload[0] < order.round:
                 return []
-            number = self._payload[0]
+            number, votes = self._payload[0], len(self._payload[1])
         if number == self._armed_round:
             return []
         self._armed_round = number
-        return [Status("armed", number, self.epoch)]
+        return [Status("armed", number, self.epoch, votes)]
 
     def gap(self, reason: str) -> Status:
         """Samples were lost, here or on the way out: the offset between the two streams is not what it was."""

@@ -67,7 +67,7 @@ def test_samples_are_those_of_the_dsp_core():
     assert np.array_equal(out, expected[: len(out)])
     assert len(out) == len(x)
     assert client.statuses() == [
-        {"client": 0, "event": "armed", "round": 0, "epoch": 0},
+        {"client": 0, "event": "armed", "round": 0, "epoch": 0, "votes": VOTES},
         {
             "client": 0,
             "event": "answered",

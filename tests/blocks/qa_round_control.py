@@ -26,9 +26,10 @@ class Control:
         self.settle()  # what was sent to the other port comes first
         post(self.block, "plan", pdus.notice({"round": number, "kind": kind}))
 
-    def status(self, event, client, number):
+    def status(self, event, client, number, **more):
         self.settle()
-        post(self.block, "status", pdus.notice({"event": event, "client": client, "round": number, "epoch": 0}))
+        status = {"event": event, "client": client, "round": number, "epoch": 0, **more}
+        post(self.block, "status", pdus.notice(status))
 
     def settle(self):
         """Wait until all that was posted has been dealt with: a message that cannot be used is counted last."""
@@ -86,6 +87,20 @@ def test_tells_the_server_and_the_applications_what_comes(control):
     assert control.sent("next", 1) == [{"round": 4}]
     # They are PDUs, so that GNU Radio's own blocks take them as well.
     assert all(pmt.is_pdu(control.ports[port][0]) for port in ("expect", "next", "fire"))
+
+
+def test_the_server_is_told_how_many_votes_come(control):
+    control.plan(0)
+    control.status("armed", 0, 0, votes=500)
+    control.settle()
+    assert len(control.ports["expect"]) == 0
+    control.status("armed", 1, 0, votes=500)
+    assert control.sent("expect", 1) == [{"round": 0, "kind": "payload", "votes": 500}]
+    control.plan(1)
+    control.status("armed", 0, 1, votes=70)
+    control.status("armed", 1, 1, votes=80)
+    assert control.sent("expect", 2)[1] == {"round": 1, "kind": "payload", "votes": 70}
+    assert control.dropped == 1
 
 
 def test_armed_for_another_round_or_another_event_does_not_count(control):
