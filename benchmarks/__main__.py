@@ -3,8 +3,8 @@
 
 from rich.console import Console
 
-from benchmarks import air_share, dsp_core, server_receiver, sync
+from benchmarks import air_share, channel, dsp_core, server_receiver, sync
 
 console = Console(width=110)
-for benchmark in (dsp_core, air_share, sync, server_receiver):
+for benchmark in (dsp_core, air_share, sync, server_receiver, channel):
     benchmark.main(console)

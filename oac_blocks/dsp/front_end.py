@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A receiver's noise and converter for streams: as ``Receiver.receive``, but quicker, and however the stream is cut.
 
-Gaussian noise by Box and Muller's method: a 64-bit word makes one complex sample, half of it the radius and half the
+Gaussian noise by Box and Muller's method: a 64-bit word makes one complex sample, 32 bits of it the radius and 16 the
 angle. In arrays of float32 that takes a third of the time that numpy's own normal variates take, and word n belongs to
 sample n. The largest amplitude that it makes is 4.8 times the noise's RMS, which one in 9e9 samples would exceed.
 """
@@ -13,19 +13,22 @@ import numpy.typing as npt
 
 from oac_blocks.dsp import noise
 from oac_blocks.dsp.channel import Receiver
+from oac_blocks.dsp.phasor import phasors
 from oac_blocks.dsp.resampling import HOP
 
 Samples = npt.NDArray[np.complex64]
-_PIECE = 8 * HOP  # its temporaries stay in the cache
+_PIECE = 37 * HOP  # a chunk of 65,536: calls cost more than the cache saves
+_DIRECTIONS = phasors(2 * np.pi / 65_536, 65_536)  # looking them up takes a third of the time of sine and cosine
 
 
 class FrontEnd:
     """A receiver with the state of its noise."""
 
     def __init__(self, seed: np.random.SeedSequence) -> None:
-        self._rng = np.random.default_rng(seed)
-        # Rows of one array would do, but numpy's sine takes ten times as long into memory next to its argument.
-        self._radius, self._angle, self._part = (np.empty(_PIECE, np.float32) for _ in range(3))
+        self._rng = np.random.Generator(np.random.SFC64(seed))  # quicker than numpy's default
+        self._radius = np.empty(_PIECE, np.float32)
+        self._angle = np.empty(_PIECE, np.intp)
+        self._noise = np.empty(_PIECE, np.complex64)
 
     def receive(self, x: Samples, receiver: Receiver) -> None:
         """What the receiver makes of x (blocks of HOP samples), in place."""
@@ -41,15 +44,17 @@ class FrontEnd:
     def add_gaussian(self, x: Samples, power: float) -> None:
         """Add circular Gaussian noise of this variance a complex sample."""
         for start in range(0, len(x), _PIECE):
-            parts = x[start : start + _PIECE].view(np.float32).reshape(-1, 2)
-            radius, angle, part = (array[: len(parts)] for array in (self._radius, self._angle, self._part))
-            words = self._rng.bit_generator.random_raw(len(parts)).view(np.uint32).reshape(-1, 2)
-            np.multiply(words[:, 0], np.float32(2**-32), out=radius, dtype=np.float32, casting="unsafe")
+            part = x[start : start + _PIECE]
+            n = len(part)
+            radius, angle, added = self._radius[:n], self._angle[:n], self._noise[:n]
+            words = self._rng.bit_generator.random_raw(n)
+            radius[:] = words.view(np.uint32)[::2]
+            radius *= np.float32(2**-32)
             radius += np.float32(2**-33)  # the logarithm of 0 is none
             np.log(radius, out=radius)
             radius *= np.float32(-power)
             np.sqrt(radius, out=radius)
-            signed = words[:, 1].view(np.int32)
-            np.multiply(signed, np.float32(np.pi / 2**31), out=angle, dtype=np.float32, casting="unsafe")
-            parts[:, 0] += np.multiply(np.cos(angle, out=part), radius, out=part)
-            parts[:, 1] += np.multiply(np.sin(angle, out=part), radius, out=part)
+            angle[:] = words.view(np.uint16)[2::4]
+            np.take(_DIRECTIONS, angle, out=added, mode="clip")  # without a mode numpy would make a copy first
+            added *= radius
+            part += added
