@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 import pmt
@@ -10,11 +12,12 @@ from gnuradio import gr
 
 from oac_blocks import pdus
 from oac_blocks.bursts import Drops
-from oac_blocks.dsp.checks import integer, require
+from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.dsp.rounds import KINDS
 
 _PLAN, _STATUS = pmt.intern("plan"), pmt.intern("status")
 _EXPECT, _NEXT, _FIRE = pmt.intern("expect"), pmt.intern("next"), pmt.intern("fire")
+_TIME_IS_UP = pmt.intern("time_is_up")  # to itself: the timer runs in a thread of its own
 
 
 class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming blocks)
@@ -28,17 +31,22 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
     - ``expect`` out, to the server receiver: ``round``, ``kind``, and how many ``votes`` the clients are armed with;
     - ``fire`` out, to the trigger source in mode ``lock_step`` or ``message``: the ``round``.
 
-    A client whose stream broke since the last round is not waited for. After ``rounds`` rounds nothing is fired any
-    more; 0 is endless.
+    A client whose stream broke since the last round is not waited for. Rounds do not begin faster than
+    ``rounds_per_second``; 0 is no limit. After ``rounds`` rounds nothing is fired any more; 0 is endless.
     """
 
-    def __init__(self, clients: int = 2, rounds: int = 0) -> None:
+    def __init__(self, clients: int = 2, rounds: int = 0, rounds_per_second: float = 0.0) -> None:
         self._clients = integer("clients", clients, 1)
         self._rounds = integer("rounds", rounds, 0)
+        self.set_rounds_per_second(rounds_per_second)
         gr.basic_block.__init__(self, name="OAC Round Control", in_sig=None, out_sig=None)
         self._drops = Drops(self.logger)
         self._begin()
-        for port, handler in ((_PLAN, self._on_plan), (_STATUS, self._on_status)):
+        for port, handler in (
+            (_PLAN, self._on_plan),
+            (_STATUS, self._on_status),
+            (_TIME_IS_UP, self._on_time_is_up),
+        ):
             self.message_port_register_in(port)
             self.set_msg_handler(port, handler)
         for port in (_EXPECT, _NEXT, _FIRE):
@@ -59,8 +67,17 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
         """Messages that could not be used."""
         return self._drops.count
 
+    def set_rounds_per_second(self, rounds_per_second: float) -> None:
+        """The most, from the next round on; 0 for no limit."""
+        self._rounds_per_second = real("rounds_per_second", rounds_per_second, 0.0)
+
     def start(self) -> bool:
         self._begin()
+        return True
+
+    def stop(self) -> bool:
+        if self._timer is not None:
+            self._timer.cancel()
         return True
 
     def _begin(self) -> None:
@@ -71,6 +88,8 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
         self._votes: dict[int, int] = {}  # rounds, and how many votes the clients bring
         self._broken: set[int] = set()  # clients whose stream broke since the last round
         self._fired = 0
+        self._timer: threading.Timer | None = None
+        self._last_seconds = float("-inf")  # when a round was fired
 
     def _on_plan(self, message: Any) -> None:
         try:
@@ -118,7 +137,8 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
         return client in self._broken or self._armed.get(client) == self._round
 
     def _fire_if_all_are_ready(self) -> None:
-        if self._round is not None and not self.waiting_for:
+        if self._round is not None and not self.waiting_for and not self._must_wait():
+            self._last_seconds = time.monotonic()
             number, self._round = self._round, None
             self._broken.clear()
             self._fired += 1
@@ -128,3 +148,21 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
             self._votes.clear()
             self.message_port_pub(_EXPECT, pdus.notice(expected))
             self.message_port_pub(_FIRE, pdus.notice({"round": number}))
+
+    def _must_wait(self) -> bool:
+        """Is it too early? A timer then asks again."""
+        if self._timer is not None:
+            return True
+        rate = self._rounds_per_second  # a setter may change it meanwhile
+        wait = self._last_seconds + 1 / rate - time.monotonic() if rate else 0.0
+        if wait > 0:
+            # Not a sleep here: a flowgraph cannot stop while a handler sleeps.
+            me = self.to_basic_block()
+            self._timer = threading.Timer(wait, me._post, (_TIME_IS_UP, pmt.PMT_T))
+            self._timer.daemon = True
+            self._timer.start()
+        return wait > 0
+
+    def _on_time_is_up(self, _message: Any) -> None:
+        self._timer = None
+        self._fire_if_all_are_ready()

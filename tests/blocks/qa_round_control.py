@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A round is fired when all clients are armed for it, once, and not before."""
 
+import time
+
 import numpy as np
 import pmt
 import pytest
@@ -172,6 +174,28 @@ def test_stops_after_its_rounds():
         assert control.dropped == 0
 
 
+def test_rounds_do_not_begin_faster_than_allowed():
+    control = Control(1, 0, 20.0)
+    with running(control.tb):
+        begin = time.monotonic()
+        for number in range(4):
+            control.plan(number, "acquire")
+            control.status("armed", 0, number)
+            until(lambda number=number: control.block.fired == number + 1)
+        assert time.monotonic() - begin >= 3 / 20.0  # at least: the machine may be slow
+        control.block.set_rounds_per_second(1e-3)
+        control.plan(4, "acquire")
+        control.status("armed", 0, 4)
+        control.settle()
+        assert control.block.fired == 4
+    # It stopped with a timer that had 1,000 s to go. And it begins anew:
+    control.block.set_rounds_per_second(0.0)
+    with running(control.tb):
+        control.plan(0, "acquire")
+        control.status("armed", 0, 0)
+        until(lambda: control.block.fired == 1)
+
+
 def test_begins_anew_when_the_flowgraph_does():
     control = Control(1, 1)
     for _ in range(2):
@@ -197,7 +221,7 @@ def test_messages_that_cannot_be_used_are_counted(control):
     assert control.fired() == [0]
 
 
-@pytest.mark.parametrize("arguments", [{"clients": 0}, {"clients": 1.5}, {"rounds": -1}])
+@pytest.mark.parametrize("arguments", [{"clients": 0}, {"clients": 1.5}, {"rounds": -1}, {"rounds_per_second": -1.0}])
 def test_bad_arguments_are_named(arguments):
     ((name, value),) = arguments.items()
     with pytest.raises(ValueError, match=rf"{name} must be .*{value}"):
