@@ -168,18 +168,16 @@ class ClientLoop:
         limit = settings.largest_scatter_samples
         innovation, sigma = self._tracker.innovation(needed, variance, seconds)
         gate = min(max(settings.gate_samples, settings.gate_sigmas * sigma), limit)
-        if abs(innovation) <= gate:
-            self._outliers.clear()
-            self._take(needed, variance, now)
-            self._bias_is_new = False
-            self._tell_width(round_, now)
-            return
-
         bearable = abs(innovation) <= limit
         if self._bias_is_new and bearable:
             self._bias += innovation
             self._bias_is_new = False
             self._begin(needed, variance, now)
+            return
+        if abs(innovation) <= gate:
+            self._outliers.clear()
+            self._take(needed, variance, now)
+            self._tell_width(round_, now)
             return
         self._outliers.append((needed, bearable))
         recent = [value for value, _ in self._outliers[-settings.jump_rounds :]]

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The loop against virtual radios: round by round, with the truth beside what the loop believes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from calibration.faults import Fault
+from calibration.loop import ClientView, Loop, LoopSettings, Plan
+from calibration.virtual import RoundResult, VirtualRadios, VirtualSettings
+from oac_blocks.dsp.checks import integer
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Played:
+    plan: Plan
+    result: RoundResult
+    views: tuple[ClientView, ...]  # after the round
+
+
+def loop_for(settings: VirtualSettings, loop: LoopSettings | None = None) -> Loop:
+    """A loop that knows the turnaround and the sample rate, and nothing else of the radios."""
+    loop = LoopSettings() if loop is None else loop
+    known = dataclasses.replace(
+        loop,
+        turnaround_samples=float(settings.layout.answer_samples),
+        sample_rate_hz=settings.layout.num.sample_rate_hz,
+    )
+    return Loop(settings.layout.clients, known)
+
+
+def play(loop: Loop, radios: VirtualRadios, rounds: int) -> Iterator[Played]:
+    for _ in range(integer("rounds", rounds, 1)):
+        plan = loop.plan()
+        result = radios.play(plan)
+        for gap in result.gaps:
+            loop.gap(*gap)
+        for answer in result.answers:
+            loop.answered(answer)
+        loop.measured(result.arrivals)
+        yield Played(plan, result, loop.clients)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``residual_samples`` (rounds, N) are true ones of payload rounds, NaN elsewhere."""
+
+    tracking: npt.NDArray[np.bool_]  # (rounds, N), after each round
+    residual_samples: Floats
+    kinds: tuple[str, ...]
+
+    @property
+    def rounds_to_lock(self) -> int | None:
+        """Rounds until all clients were tracking for the first time; None if never."""
+        locked = self.tracking.all(axis=1)
+        return int(np.argmax(locked)) + 1 if locked.any() else None
+
+    @property
+    def all_tracking(self) -> bool:
+        """At the end."""
+        return bool(self.tracking[-1].all())
+
+    def after_lock(self) -> Floats:
+        """All true residuals of payload after the lock, in one row; the first payload round is one of learning."""
+        lock = self.rounds_to_lock
+        if lock is None:
+            return np.empty(0)
+        later = self.residual_samples[lock + 1 :]
+        return later[np.isfinite(later)]
+
+    @property
+    def residual_rms_samples(self) -> float | None:
+        left = self.after_lock()
+        return float(np.sqrt(np.mean(left**2))) if left.size else None
+
+    @property
+    def residual_max_samples(self) -> float | None:
+        left = self.after_lock()
+        return float(np.max(np.abs(left))) if left.size else None
+
+
+def simulate(
+    settings: VirtualSettings,
+    rounds: int,
+    loop: Loop | None = None,
+    faults: Iterable[Fault] = (),
+    each: Callable[[Played], None] | None = None,
+) -> Outcome:
+    loop = loop_for(settings) if loop is None else loop
+    tracking, residuals, kinds = [], [], []
+    for played in play(loop, VirtualRadios(settings, faults), rounds):
+        tracking.append([view.state == "tracking" for view in played.views])
+        payload = played.plan.kind == "payload"
+        residuals.append(played.result.residual_samples if payload else np.full(len(played.views), np.nan))
+        kinds.append(played.plan.kind)
+        if each is not None:
+            each(played)
+    return Outcome(np.array(tracking), np.array(residuals), tuple(kinds))

@@ -1,0 +1,364 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A server and N clients without hardware and without streams: round by round, with waveforms only where they matter.
+
+Each client has its own clock, carrier (of the same crystal), stream offset, delay and echoes. In a round the trigger is
+made as each client hears it, and timed there by the real estimator; the answers are made as the server hears them, the
+sync symbols of a payload round or the sequences of an acquire round, and go through the server's real estimators. What
+lies between (payload, silence) is not computed: a thousand rounds take seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import scipy.fft
+
+from calibration.clocks import STEPS, ClockPiece, Clocks
+from calibration.faults import Fault, Schedule
+from calibration.states import Answer, Arrivals, Order, Plan, Sent
+from oac_blocks.dsp import acquisition, bounds, ofdm
+from oac_blocks.dsp.answer import sequence_answer
+from oac_blocks.dsp.arrival import estimate_arrival
+from oac_blocks.dsp.checks import integer, real, require
+from oac_blocks.dsp.client_sequence import sequence_grid
+from oac_blocks.dsp.noise import complex_gaussian
+from oac_blocks.dsp.phasor import phasors
+from oac_blocks.dsp.rounds import Kind, RoundLayout
+from oac_blocks.dsp.shared_burst import estimate_burst
+from oac_blocks.dsp.shared_slot import cyclic_shifts_samples, shared_root
+from oac_blocks.dsp.trigger import trigger
+
+Floats = npt.NDArray[np.float64]
+Complex = npt.NDArray[np.complex128]
+
+_MARGIN = 96  # samples around a trigger: the tails of a fractional delay, and echoes
+_LOOK_SAMPLES = 64  # after the first path, where the strongest may be
+_CFO_SHARE = 0.25  # of the newest trigger in a client's running frequency
+_MOST_SPREADS = 5  # of the delay spread, where echoes end
+
+
+@dataclass(frozen=True)
+class VirtualSettings:
+    """The radios. Arrays of clients are drawn from the seed: rates within ``ppm``, offsets within a quarter slot."""
+
+    layout: RoundLayout = field(default_factory=lambda: RoundLayout(clients=5, groups=2, answer_samples=400_000))
+    votes: int = 21_880
+    ppm: float = 20.0  # rates are uniform within this
+    walk_ppm: float = 0.1  # standard deviation of a rate's walk after one second
+    wobble_ppm: float = 0.0
+    wobble_seconds: float = 20.0
+    carrier_hz: float = 2.4e9
+    snr_db: float = 15.0  # of a client's subcarrier at the server, and of the trigger's samples at a client
+    own_trigger_snr_db: float = 30.0  # of the server's own trigger, as it hears it itself
+    delay_spread_samples: float = 0.0  # 0: one path; otherwise Rayleigh, with an exponential profile
+    gain_spread_db: float = 0.0  # mean powers are uniform within plus and minus this
+    interval_samples: int | None = None  # from trigger to trigger; None: twice the turnaround, or what a round needs
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        integer("votes", self.votes, 1)
+        real("ppm", self.ppm, 0.0, 200.0)
+        for name in ("walk_ppm", "wobble_ppm", "carrier_hz", "gain_spread_db"):
+            real(name, getattr(self, name), 0.0)
+        real("wobble_seconds", self.wobble_seconds, 0.0, open_low=True)
+        real("snr_db", self.snr_db, -50.0, 100.0)
+        real("own_trigger_snr_db", self.own_trigger_snr_db, -10.0, 100.0)
+        prefix = self.layout.num.cp_samples
+        real("delay_spread_samples", self.delay_spread_samples, 0.0, prefix / _MOST_SPREADS)
+        integer("seed", self.seed, 0)
+        if self.interval_samples is not None:
+            integer("interval_samples", self.interval_samples, self.round_samples)
+
+    @property
+    def round_samples(self) -> int:
+        """From a trigger to the end of the longest answer."""
+        layout = self.layout
+        return layout.answer_samples + max(layout.frame(self.votes).samples, acquisition.samples_needed(layout))
+
+    @property
+    def interval(self) -> int:
+        return self.interval_samples or max(2 * self.layout.answer_samples, self.round_samples + 10_000)
+
+
+@dataclass(frozen=True)
+class RoundResult:
+    """What a round brought: to the loop ``gaps``, ``answers`` and ``arrivals``; for our eyes ``residual_samples``.
+
+    ``residual_samples`` is where a client that answered truly was, less where it was wanted, in the mean over the frame
+    and over its echoes. NaN for one that did not answer.
+    """
+
+    gaps: tuple[tuple[int, int, str], ...]  # client, new epoch, reason
+    answers: tuple[Answer, ...]
+    arrivals: Arrivals
+    residual_samples: Floats
+    clock_ppm: Floats  # the truth, in the middle of the turnaround
+
+
+class VirtualRadios:
+    def __init__(self, settings: VirtualSettings, faults: Iterable[Fault] = ()) -> None:
+        self.settings = settings
+        layout = settings.layout
+        n = layout.clients
+        self._schedule = Schedule(faults)
+        require(self._schedule.clients() <= n, "faults", f"client {self._schedule.clients() - 1}", f"below {n}")
+        seeds = np.random.SeedSequence(settings.seed).spawn(4)
+        setup, clock, self._noise, self._fading = (np.random.default_rng(seed) for seed in seeds)
+        rate = layout.num.sample_rate_hz
+        ppm = settings.ppm * setup.uniform(-1, 1, n)
+        self._clocks = Clocks(ppm, settings.walk_ppm, rate, clock, settings.wobble_ppm, settings.wobble_seconds)
+        quarter = layout.slot_samples / 4
+        self.stream_offset_samples = setup.uniform(-quarter, quarter, n)
+        self.delay_samples = setup.uniform(0.5, 20.0, n)
+        self._amplitude = 10 ** (settings.gain_spread_db * setup.uniform(-1, 1, n) / 20)
+        self._rx_origin = np.floor(setup.uniform(0, 1e7, n))  # of the clients' counts
+        self.epochs = np.zeros(n, np.int64)
+        self._cfo = np.full(n, np.nan)  # as the clients know it, rad/sample
+        self._shared = _SharedTones(layout)
+        self._own_variance = bounds.joint_crlb(trigger(), 10 ** (settings.own_trigger_snr_db / 10))[0]
+
+    def play(self, plan: Plan) -> RoundResult:
+        """One round by these orders."""
+        gaps = self._strike(plan.round)
+        piece = self._clocks.advance(self.settings.interval)
+        sent_at = piece.begin + self._noise.uniform(0, 1)  # the trigger's first sample, at the server
+        taps = self._draw_taps(plan.round)
+        triggers = self._triggers(piece, sent_at, taps)
+        for fault in self._schedule.now(plan.round, "false_trigger"):
+            triggers.count[fault.client] += fault.value
+
+        orders = [order for order in plan.orders if self._responds(order, plan.round)]
+        answers = tuple(self._answer(order, triggers) for order in orders)
+        air = self._on_air(orders, plan.kind, piece, sent_at, triggers, taps)
+        noise_power = 10 ** (-self.settings.snr_db / 10)
+        noise_power += sum(10 ** (fault.value / 10) for fault in self._schedule.now(plan.round, "interferer"))
+        hear = self._hear_sequences if plan.kind == "acquire" else self._hear_frame
+        columns = hear(air, noise_power)
+        columns[0] -= triggers.own_sample - sent_at
+        residual = air.delays.mean(axis=1) + _mean_excess(self._spreads(plan.round))
+        arrivals = Arrivals(plan.round, plan.kind, triggers.own_sample, *columns)
+        return RoundResult(gaps, answers, arrivals, residual, piece.rates[:, STEPS // 4].copy())
+
+    def _answer(self, order: Order, triggers: _Triggers) -> Answer:
+        client = order.client
+        sent: Sent = "acquire" if order.mode == "acquire" else "payload"
+        count = triggers.count[client] + self._rx_origin[client]
+        heard = (float(count), float(triggers.cfo[client]), float(triggers.snr_db[client]))
+        return Answer(client, order.round, int(self.epochs[client]), sent, order.correction_samples, *heard)
+
+    def _on_air(
+        self,
+        orders: list[Order],
+        kind: Kind,
+        piece: ClockPiece,
+        sent_at: float,
+        triggers: _Triggers,
+        taps: Complex,
+    ) -> _OnAir:
+        """Each answer is laid by its client's count; the server hears it by its own, after the way through the air."""
+        layout = self.settings.layout
+        corrections, gains = np.zeros(layout.clients), np.zeros(layout.clients)
+        for order in orders:
+            corrections[order.client] = order.correction_samples
+            gains[order.client] = self._amplitude[order.client] * 10 ** (order.gain_db / 20)
+        laid = triggers.count + layout.answer_samples + corrections + self.stream_offset_samples
+        if kind == "acquire":
+            starts = np.array([[layout.sequence_start_samples(client) for client in range(layout.clients)]])
+        else:
+            starts = layout.frame(self.settings.votes).sync_starts_samples()[:, None]
+        wanted = sent_at + layout.answer_samples
+        delays = [piece.time_of(laid + start) + self.delay_samples - wanted - start for start in starts]
+        clients = np.array([order.client for order in orders], np.int64)
+        answering = np.isin(np.arange(layout.clients), clients)[:, None]
+        turn = self._true_cfo(piece, wanted) - self._cfo
+        return _OnAir(clients, np.where(answering, np.transpose(delays), np.nan), gains, taps, turn)
+
+    def _strike(self, round_: int) -> tuple[tuple[int, int, str], ...]:
+        """Faults that happen before the round."""
+        for fault in self._schedule.now(round_, "jump"):
+            self.stream_offset_samples[fault.client] += fault.value
+        for fault in self._schedule.now(round_, "clock_step"):
+            self._clocks.ppm[fault.client] += fault.value
+        gaps = []
+        for fault in self._schedule.now(round_, "gap"):
+            self.stream_offset_samples[fault.client] += fault.value
+            self._rx_origin[fault.client] += math.floor(abs(fault.value))
+            self.epochs[fault.client] += 1
+            gaps.append((fault.client, int(self.epochs[fault.client]), "stream gap"))
+        return tuple(gaps)
+
+    def _responds(self, order: Order, round_: int) -> bool:
+        faults = (*self._schedule.now(round_, "miss"), *self._schedule.now(round_, "vanish"))
+        deaf = any(fault.client == order.client for fault in faults)
+        return order.mode != "silent" and order.epoch == self.epochs[order.client] and not deaf
+
+    def _spreads(self, round_: int) -> Floats:
+        spreads = np.full(self.settings.layout.clients, self.settings.delay_spread_samples)
+        for fault in self._schedule.now(round_, "echoes"):
+            spreads[fault.client] = fault.value
+        return spreads
+
+    def _draw_taps(self, round_: int) -> Complex:
+        """Each client's echoes (N, taps), a sample apart; there and back are the same."""
+        spreads = self._spreads(round_)
+        count = 1 + math.ceil(_MOST_SPREADS * float(spreads.max()))
+        drawn = self._fading.standard_normal((len(spreads), count, 2)).view(np.complex128)[..., 0] / math.sqrt(2)
+        powers = _profile(spreads, count)
+        taps = drawn * np.sqrt(powers)
+        alone = spreads == 0
+        taps[alone] = 0
+        taps[alone, 0] = np.exp(1j * np.angle(drawn[alone, 0]))
+        return taps
+
+    def _true_cfo(self, piece: ClockPiece, time: float) -> Floats:
+        """The client's carrier above the server's, rad/sample: both come from the crystal."""
+        index = int(np.clip((time - piece.begin) // piece.step, 0, piece.rates.shape[1] - 1))
+        hertz = 1e-6 * piece.rates[:, index] * self.settings.carrier_hz
+        return 2 * np.pi * hertz / self.settings.layout.num.sample_rate_hz
+
+    def _triggers(self, piece: ClockPiece, sent_at: float, taps: Complex) -> _Triggers:
+        """The trigger as each client and the server itself hear it."""
+        arrived = np.append(piece.count_at(sent_at + self.delay_samples), sent_at)
+        first = np.floor(arrived)
+        # A client whose carrier is high hears the server low.
+        cfo = np.append(-self._true_cfo(piece, sent_at), 0.0)
+        paths = np.zeros((len(first), taps.shape[1]), np.complex128)
+        paths[:-1] = taps * self._amplitude[:, None]
+        paths[-1, 0] = 1.0
+        snr_db = np.append(np.full(len(taps), self.settings.snr_db), self.settings.own_trigger_snr_db)
+        records = _trigger_records(arrived - first, cfo, paths)
+        records += complex_gaussian(records.shape, 1.0, self._noise) * np.sqrt(10 ** (-snr_db / 10))[:, None]
+        known = np.append(-self._cfo, 0.0)
+        unknown = bool(np.isnan(known).any())
+        near = np.where(np.isnan(known), cfo, known)
+        start = _strongest(records, near)
+        fit = estimate_arrival(
+            records.astype(np.complex64), trigger(), start, near, search=unknown, iterations=6 if unknown else 4
+        )
+        count = first + fit.time_samples - _MARGIN
+        seen = fit.cfo_rad_per_sample[:-1]
+        self._cfo = np.where(np.isnan(self._cfo), -seen, (1 - _CFO_SHARE) * self._cfo - _CFO_SHARE * seen)
+        return _Triggers(count[:-1], seen, 10 * np.log10(fit.snr[:-1]), float(count[-1]))
+
+    def _hear_frame(self, air: _OnAir, noise_power: float) -> Floats:
+        """The sync symbols of a frame through the shared slot's estimator: five values for each client."""
+        layout = self.settings.layout
+        num = layout.num
+        early = num.cp_samples // 3
+        frame = layout.frame(self.settings.votes)
+        starts = frame.sync_starts_samples()
+        grid = np.zeros((frame.groups, num.active_subcarriers), np.complex128)
+        for client in air.clients:
+            delays, taps, gain = air.delays[client], air.taps[client], air.gains[client]
+            if delays.min() < -early or delays.max() + len(taps) - 1 > num.cp_samples - early:
+                # Outside the prefix it is no symbol any more, but as loud.
+                noise_power += gain**2 * float(np.sum(np.abs(taps) ** 2))
+                continue
+            phase = np.exp(1j * air.turn[client] * starts)
+            grid += gain * phase[:, None] * self._shared.of(client, delays, taps)
+        symbols = ofdm.modulate(grid[:, None, :].astype(np.complex64), num)
+        symbols = symbols + complex_gaussian(symbols.shape, noise_power, self._noise)
+        heard = estimate_burst(symbols, starts, layout.clients, num, early)
+        sigma = np.sqrt(heard.sigma_samples**2 + self._own_variance)
+        return np.stack((heard.delay_samples, sigma, _db(heard.power), heard.cfo_rad, _db(heard.snr)))
+
+    def _hear_sequences(self, air: _OnAir, noise_power: float) -> Floats:
+        """The sequences of an acquire round through the search of their slots: five values for each client."""
+        layout = self.settings.layout
+        margin = acquisition.MARGIN_SAMPLES
+        samples = margin + acquisition.samples_needed(layout)
+        record = complex_gaussian(samples, noise_power, self._noise).astype(np.complex128)
+        for client in air.clients.tolist():
+            at = margin + layout.sequence_start_samples(client) + air.delays[client, 0]
+            whole = math.floor(at)
+            wave = air.gains[client] * sequence_answer(client, layout, at - whole, float(air.turn[client]))
+            for delay, tap in enumerate(air.taps[client]):
+                begin, stop = (min(max(place, 0), samples) for place in (whole + delay, whole + delay + len(wave)))
+                record[begin:stop] += tap * wave[begin - whole - delay : stop - whole - delay]
+        found = acquisition.acquire(record.astype(np.complex64), layout, float(margin))
+        sigma = np.sqrt(found.sigma_samples**2 + self._own_variance)
+        unknown = np.full(layout.clients, np.nan)
+        return np.stack((found.offset_samples, sigma, found.power_db, unknown, found.snr_db))
+
+
+@dataclass(frozen=True)
+class _Triggers:
+    """A trigger as it was heard: times by the clients' counts, frequencies in rad/sample."""
+
+    count: Floats
+    cfo: Floats
+    snr_db: Floats
+    own_sample: float  # by the server
+
+
+@dataclass(frozen=True)
+class _OnAir:
+    """The answers of a round: ``delays`` (N, symbols) are against where each symbol is wanted."""
+
+    clients: npt.NDArray[np.int64]  # that answer
+    delays: Floats
+    gains: Floats
+    taps: Complex
+    turn: Floats  # rad/sample, what their frequency corrections leave
+
+
+class _SharedTones:
+    """Each client's subcarriers in a sync symbol, for any delay and echoes."""
+
+    def __init__(self, layout: RoundLayout) -> None:
+        num = layout.num
+        self._omega = 2 * np.pi * num.subcarrier_frequencies()
+        shifts = cyclic_shifts_samples(layout.clients, num)
+        self._tones = sequence_grid(shared_root(num), num) * np.exp(-1j * shifts[:, None] * self._omega)
+
+    def of(self, client: int, delays: Floats, taps: Complex) -> Complex:
+        """(symbols, subcarriers) for delays (symbols,) and taps (taps,)."""
+        present = np.flatnonzero(taps)
+        echoes = taps[present] @ np.exp(-1j * present[:, None] * self._omega)
+        moved: Complex = self._tones[client] * echoes * np.exp(-1j * delays[:, None] * self._omega)
+        return moved
+
+
+def _trigger_records(fraction: Floats, cfo: Floats, paths: Complex) -> Complex:
+    """The trigger (N, n) after a margin, late by a fraction, through echoes (N, taps), turned by a frequency."""
+    size = len(trigger()) + 2 * _MARGIN
+    spectrum = scipy.fft.fft(np.pad(trigger(), _MARGIN).astype(np.complex128))
+    omega = 2 * np.pi * scipy.fft.fftfreq(size)
+    present = np.flatnonzero(np.any(paths, axis=0))
+    echoes = paths[:, present] @ np.exp(-1j * present[:, None] * omega)
+    moved = scipy.fft.ifft(spectrum * echoes * np.exp(-1j * fraction[:, None] * omega), axis=-1)
+    turned: Complex = moved * phasors(cfo, size)
+    return turned
+
+
+def _strongest(records: Complex, cfo: Floats) -> Floats:
+    """Where the trigger correlates best with each record, to a sample."""
+    size = records.shape[1]
+    straight = records * phasors(-cfo, size)
+    template = np.conj(scipy.fft.fft(trigger().astype(np.complex128), size))
+    response = np.abs(scipy.fft.ifft(scipy.fft.fft(straight, axis=-1) * template, axis=-1))
+    first = _MARGIN - 2
+    return first + np.argmax(response[:, first : first + _LOOK_SAMPLES], axis=-1).astype(np.float64)
+
+
+def _profile(spreads: Floats, count: int) -> Floats:
+    """Mean powers (N, count) of echoes that die away exponentially, of sum 1."""
+    with np.errstate(divide="ignore"):
+        rate = np.where(spreads > 0, 1 / spreads, np.inf)
+    decay = np.exp(-np.arange(count) * np.minimum(rate, 700.0)[:, None])
+    powers: Floats = decay / decay.sum(axis=1, keepdims=True)
+    return powers
+
+
+def _mean_excess(spreads: Floats) -> Floats:
+    """Mean delay of the echoes behind the first path."""
+    count = 1 + math.ceil(_MOST_SPREADS * float(spreads.max()))
+    return _profile(spreads, count) @ np.arange(count)
+
+
+def _db(ratio: Floats) -> Floats:
+    return 10 * np.log10(np.maximum(ratio, 1e-30))
