@@ -15,6 +15,16 @@ from fl_app.air.base import Mode
 from fl_app.selection import Policy, update_age
 
 
+def direction_of(g: NDArray[np.float32], mode: Mode) -> NDArray[np.float32]:
+    """What the model moves against. One-bit keeps the soft votes in g (FAIR-k sorts by them) and applies their sign."""
+    return np.sign(g) if mode == "onebit" else g
+
+
+def step(w: NDArray[np.float32], direction: NDArray[np.float32], eta: float) -> NDArray[np.float32]:
+    """w_{t+1} from w_t: the one line that server and clients must compute alike, bit for bit."""
+    return w - np.float32(eta) * direction
+
+
 class Server:
     """Holds w_t, g_{t-1}, A_t and S_t between two rounds."""
 
@@ -28,6 +38,7 @@ class Server:
         self.age: NDArray[np.int32] = np.zeros(d, np.int32)
         self.selected: NDArray[np.int64] = np.arange(d)  # S_0 is all ones
         self.times_sent: NDArray[np.int32] = np.zeros(d, np.int32)
+        self.updates = 0  # since this object was made; rounds that brought nothing do not count
 
     @property
     def d(self) -> int:
@@ -39,13 +50,12 @@ class Server:
             raise ValueError(f"received must be {self.selected.size} finite values, not shape {received.shape}")
         # g_t: fresh where S_t = 1; elsewhere the older value stays, and is applied once more.
         self.g[self.selected] = received
-        # w_{t+1}: one-bit keeps the soft votes in g (FAIR-k sorts by them) and applies their sign alone.
-        direction = np.sign(self.g) if self.mode == "onebit" else self.g
-        self.w = self.w - np.float32(self.eta) * direction
+        self.w = step(self.w, direction_of(self.g, self.mode), self.eta)
         # A_{t+1}, and S_{t+1} from it: with A_t the entries just refreshed would be picked once more.
         self.age = update_age(self.age, self.selected)
         self.times_sent[self.selected] += 1
         self.selected = self.policy.next(self.g, self.age)
+        self.updates += 1
 
     def skip(self) -> None:
         """Nothing was received: the model stays, every entry is a round older, and the selection is asked for again."""

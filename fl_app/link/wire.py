@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a message looks like on the wire: a header in msgpack, and each array as a raw frame behind it.
+
+    frames = pack(Message("done", sender=3, round=12, sequence=77, body={"loss": 0.7}, arrays={"payload": votes}))
+    message = unpack(frames, max_bytes=1_000_000)
+
+The header says version, type, sender, round, sequence, a flat body of plain values, and for each array its name, dtype
+and shape. `unpack` looks at all of it before it returns, and raises `WireError` for whatever it does not like, never
+anything else. Nothing is ever executed: no pickle, no eval, no msgpack extension types.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+VERSION = 1
+SERVER = -1  # the sender that is no client
+NO_ROUND = -1
+
+MAX_HEADER_BYTES = 65_536
+MAX_ARRAYS = 256  # ResNet-18 has 60 buffers
+MAX_BODY_FIELDS = 32
+MAX_NAME_CHARS = 64
+MAX_DIMENSIONS = 8
+MAX_NUMBER = 2**62
+
+# By name, all little-endian on the wire. Nothing that holds Python objects can be named here.
+DTYPES = {
+    "int8": np.dtype("<i1"),
+    "uint8": np.dtype("<u1"),
+    "int64": np.dtype("<i8"),
+    "float32": np.dtype("<f4"),
+}
+
+Plain = int | float | str | bool | None
+Frame = bytes | memoryview
+_HEADER_KEYS = {"v", "type", "from", "round", "seq", "body", "arrays"}
+
+
+class WireError(ValueError):
+    """The message is not one of ours; the text says why, and is safe to log."""
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """One message. The readers below check a value of the body or an array before it is used."""
+
+    type: str
+    sender: int  # a client's number, or SERVER
+    round: int  # NO_ROUND where none is meant
+    sequence: int  # grows by one or more with each message of a sender
+    body: Mapping[str, Plain] = field(default_factory=dict)
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def whole(self, name: str, low: int, high: int) -> int:
+        value = self.body.get(name)
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise WireError(f"{self.type}: {name} must be a whole number from {low} to {high}")
+        return value
+
+    def number(self, name: str) -> float:
+        """A float, infinities and NaN included."""
+        value = self.body.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise WireError(f"{self.type}: {name} must be a number")
+        return float(value)
+
+    def seconds(self, name: str) -> float:
+        value = self.number(name)
+        if not (math.isfinite(value) and value >= 0):
+            raise WireError(f"{self.type}: {name} must be finite and 0 or more")
+        return value
+
+    def text(self, name: str, most_chars: int) -> str:
+        value = self.body.get(name)
+        if not isinstance(value, str) or len(value) > most_chars:
+            raise WireError(f"{self.type}: {name} must be a text of at most {most_chars} characters")
+        return value
+
+    def flag(self, name: str) -> bool:
+        value = self.body.get(name)
+        if not isinstance(value, bool):
+            raise WireError(f"{self.type}: {name} must be true or false")
+        return value
+
+    def array(self, name: str, dtype: str, *shape: int) -> NDArray[Any]:
+        value = self.arrays.get(name)
+        if value is None or value.dtype != DTYPES[dtype] or value.shape != shape:
+            given = "missing" if value is None else f"{value.dtype} of shape {value.shape}"
+            raise WireError(f"{self.type}: {name} must be {dtype} of shape {shape}, and is {given}")
+        return value
+
+
+def pack(message: Message) -> list[Frame]:
+    """The frames of a message. What `unpack` would refuse is refused here, too: it is a mistake of ours."""
+    arrays, frames = [], []
+    for name, array in message.arrays.items():
+        dtype = array.dtype.name
+        if dtype not in DTYPES:
+            raise WireError(f"{message.type}: {name} is {dtype}, and only {', '.join(DTYPES)} can be sent")
+        shape = list(array.shape)  # before it is flattened: numpy makes a vector of a scalar
+        arrays.append([name, dtype, shape])
+        frames.append(_raw(array, DTYPES[dtype]))
+    return [pack_header(message, arrays), *frames]
+
+
+def pack_header(message: Message, arrays: Sequence[Sequence[Any]]) -> bytes:
+    """The first frame alone: who sends the same arrays to many packs these once (`raw_arrays`)."""
+    header = {
+        "v": VERSION,
+        "type": message.type,
+        "from": message.sender,
+        "round": message.round,
+        "seq": message.sequence,
+        "body": dict(message.body),
+        "arrays": [list(entry) for entry in arrays],
+    }
+    packed: bytes = msgpack.packb(header)
+    _check_header(header)
+    if len(packed) > MAX_HEADER_BYTES:
+        raise WireError(f"{message.type}: the header has {len(packed)} bytes, more than {MAX_HEADER_BYTES}")
+    return packed
+
+
+def _raw(array: NDArray[Any], dtype: np.dtype[Any]) -> Frame:
+    flat = np.ascontiguousarray(array, dtype)
+    return memoryview(flat.reshape(-1).view(np.uint8)) if flat.size else b""
+
+
+def unpack(frames: Sequence[Frame], max_bytes: int) -> Message:
+    """The message in these frames, all of it checked; its arrays are read-only views of the frames."""
+    if not 1 <= len(frames) <= 1 + MAX_ARRAYS:
+        raise WireError(f"a message has 1 to {1 + MAX_ARRAYS} frames, not {len(frames)}")
+    sizes = [len(frame) for frame in frames]
+    if sum(sizes) > max_bytes:
+        raise WireError(f"the message has {sum(sizes)} bytes, more than {max_bytes}")
+    if sizes[0] > MAX_HEADER_BYTES:
+        raise WireError(f"the header has {sizes[0]} bytes, more than {MAX_HEADER_BYTES}")
+    header = _read_header(frames[0])
+    if len(header["arrays"]) != len(frames) - 1:
+        raise WireError(f"{len(header['arrays'])} arrays are declared and {len(frames) - 1} came")
+    arrays: dict[str, NDArray[Any]] = {}
+    for (name, dtype, shape), frame, size in zip(header["arrays"], frames[1:], sizes[1:], strict=True):
+        wanted = math.prod(shape) * DTYPES[dtype].itemsize
+        if size != wanted:
+            raise WireError(f"array {name!r} is declared with {wanted} bytes and has {size}")
+        array = np.frombuffer(frame, DTYPES[dtype]).reshape(shape)
+        array.flags.writeable = False
+        arrays[name] = array
+    return Message(header["type"], header["from"], header["round"], header["seq"], header["body"], arrays)
+
+
+def _read_header(frame: Frame) -> dict[str, Any]:
+    try:
+        header = msgpack.unpackb(frame, raw=False, strict_map_key=True, timestamp=0, max_ext_len=0)
+    # msgpack raises many types, RecursionError and UnicodeDecodeError among them.
+    except Exception as error:
+        raise WireError(f"the header is no msgpack ({type(error).__name__})") from None
+    _check_header(header)
+    checked: dict[str, Any] = header
+    return checked
+
+
+def _check_header(header: Any) -> None:
+    if not isinstance(header, dict) or "v" not in header:
+        raise WireError("the header is no map with a version")
+    if header["v"] != VERSION or isinstance(header["v"], bool):
+        raise WireError(f"this end speaks version {VERSION} of the protocol, the other one does not")
+    if header.keys() != _HEADER_KEYS:
+        raise WireError("the header has other keys than it should")
+    if not _is_name(header["type"]):
+        raise WireError("the type must be a short name")
+    for key, low in (("from", SERVER), ("round", NO_ROUND), ("seq", 0)):
+        value = header[key]
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= MAX_NUMBER:
+            raise WireError(f"{key!r} must be a whole number from {low} on")
+    _check_body(header["body"])
+    _check_arrays(header["arrays"])
+
+
+def _check_body(body: Any) -> None:
+    if not isinstance(body, dict) or len(body) > MAX_BODY_FIELDS:
+        raise WireError(f"the body must be a map of at most {MAX_BODY_FIELDS} values")
+    for name, value in body.items():
+        if not _is_name(name):
+            raise WireError("a name in the body is no short name")
+        if not (value is None or isinstance(value, int | float | str)):  # bool is an int
+            raise WireError(f"the body's {name!r} is no plain value")
+
+
+def _check_arrays(arrays: Any) -> None:
+    if not isinstance(arrays, list) or len(arrays) > MAX_ARRAYS:
+        raise WireError(f"the arrays must be a list of at most {MAX_ARRAYS}")
+    names = set()
+    for entry in arrays:
+        if not isinstance(entry, list) or len(entry) != 3:
+            raise WireError("an array is declared by name, dtype and shape")
+        name, dtype, shape = entry
+        if not _is_name(name) or name in names:
+            raise WireError("an array's name is no short name, or comes twice")
+        names.add(name)
+        if not isinstance(dtype, str) or dtype not in DTYPES:
+            raise WireError(f"array {name!r}: the dtype must be one of {', '.join(DTYPES)}")
+        if not isinstance(shape, list) or len(shape) > MAX_DIMENSIONS:
+            raise WireError(f"array {name!r}: the shape must have at most {MAX_DIMENSIONS} dimensions")
+        for extent in shape:
+            if isinstance(extent, bool) or not isinstance(extent, int) or not 0 <= extent <= MAX_NUMBER:
+                raise WireError(f"array {name!r}: the shape must hold whole numbers from 0 on")
+        if math.prod(max(extent, 1) for extent in shape) > MAX_NUMBER // 8:  # numpy counts bytes also of what is empty
+            raise WireError(f"array {name!r}: the shape {shape} is too large")
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= MAX_NAME_CHARS and value.isprintable() and value.isascii()

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A client's copy follows the server's model bit for bit, for a small part of the bytes."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fl_app.link.downlink import (
+    Replica,
+    change_of,
+    checksum_of,
+    memory_of,
+    pack_bits,
+    packed_bytes,
+    size_of,
+    unpack_bits,
+    whole_model,
+)
+from fl_app.link.wire import Message, WireError, pack, unpack
+from fl_app.selection import make_policy
+from fl_app.server import Server
+
+CNN_D = 109_402
+
+
+def make_server(mode, d, k, seed, eta=0.01):
+    rng = np.random.default_rng(seed)
+    policy = make_policy("fair-k", d, k, rng=np.random.default_rng(seed + 1))
+    return Server(rng.normal(size=d).astype(np.float32), policy, eta, mode)
+
+
+def over_the_wire(kind, arrays, **body):
+    frames = [bytes(frame) for frame in pack(Message(kind, 0, 0, 0, body, arrays))]
+    return unpack(frames, 10**8)
+
+
+def copy_of(server):
+    body = {"mode": server.mode, "eta": server.eta}
+    return Replica.from_message(over_the_wire("model", whole_model(server), **body), server.d)
+
+
+def assert_same(replica, server):
+    assert replica.w.tobytes() == server.w.tobytes()
+    np.testing.assert_array_equal(replica.memory, memory_of(server.g, server.mode))
+    np.testing.assert_array_equal(replica.selected, server.selected)
+    assert replica.checksum() == checksum_of(server)
+
+
+def draw(mode, k, rng):
+    """Votes of two clients have ties, and so exact zeros; analog values have none."""
+    if mode == "onebit":
+        return rng.integers(-1, 2, k).astype(np.float32) * rng.random(k, np.float32)
+    return rng.normal(size=k).astype(np.float32)
+
+
+@settings(max_examples=60)
+@given(
+    mode=st.sampled_from(["onebit", "analog"]),
+    d=st.integers(1, 70),
+    share=st.floats(0.01, 1),
+    seed=st.integers(0, 1000),
+    eta=st.floats(1e-6, 10),
+    lost=st.lists(st.booleans(), min_size=1, max_size=6),
+)
+def test_copy_follows_bit_for_bit(mode, d, share, seed, eta, lost):
+    server = make_server(mode, d, max(1, round(share * d)), seed, eta)
+    early, rng = copy_of(server), np.random.default_rng(seed)
+    for is_lost in lost:
+        if is_lost:
+            server.skip()
+            continue
+        sent = server.selected
+        server.update(draw(mode, sent.size, rng))
+        early.apply(over_the_wire("work", change_of(server, sent)))
+        assert_same(early, server)
+        assert_same(copy_of(server), server)  # who joins later has the same
+
+
+@given(st.lists(st.booleans(), max_size=40))
+def test_bits(flags):
+    packed = pack_bits(np.array(flags, np.bool_))
+    assert packed.size == packed_bytes(len(flags))
+    assert unpack_bits(packed, len(flags)).tolist() == flags
+
+
+def test_bytes_of_a_round_of_the_cnn():
+    k = round(0.2 * CNN_D)
+    server = make_server("onebit", CNN_D, k, 1)
+    server.update(np.ones(CNN_D, np.float32))
+    sent = server.selected
+    server.update(np.ones(k, np.float32))
+    change = change_of(server, sent)
+    assert size_of(change) == -(-CNN_D // 8) + k // 8
+    assert 4 * CNN_D / size_of(change) > 25
+
+
+def test_zeros_are_sent_only_where_there_are_some():
+    server = make_server("onebit", 64, 16, 1)
+    sent = server.selected
+    server.update(np.ones(64, np.float32))
+    assert "zeros" not in change_of(server, sent)
+    sent = server.selected
+    server.update(np.zeros(16, np.float32))
+    change = change_of(server, sent)
+    assert change["zeros"].nbytes == 2
+
+
+@pytest.mark.parametrize("mode", ["onebit", "analog"])
+def test_change_that_does_not_fit_changes_nothing(mode):
+    server = make_server(mode, 40, 10, 1)
+    replica = copy_of(server)
+    before = replica.checksum()
+    sent = server.selected
+    server.update(draw(mode, 40, np.random.default_rng(1)))
+    change = change_of(server, sent)
+    for name in change:
+        for bad in (change[name][:-1], change[name].astype(np.int64)):
+            with pytest.raises(WireError, match=name):
+                replica.apply(over_the_wire("work", {**change, name: bad}))
+    assert replica.checksum() == before
+    replica.apply(over_the_wire("work", change))
+    assert_same(replica, server)
