@@ -19,6 +19,7 @@ from typing import Any, Literal, get_args, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from fl_app.air.settings import AIR_NAMES, RESERVED_NAMES, AirSettings
+from fl_app.link.settings import LinkSection
 from fl_app.selection import CANDIDATE_RATIO, MAGNITUDE_SHARE, canonical_name
 from fl_app.toml_text import parse_value, to_toml
 
@@ -122,6 +123,7 @@ class Settings(BaseModel):
     server: ServerSection = ServerSection()
     selection: SelectionSection = SelectionSection()
     air: AirSettings = AirSettings()
+    link: LinkSection = LinkSection()
 
     @field_validator("air", mode="before")
     @classmethod

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 # Wall-clock times: all other figures are the same, bit for bit, whenever a run is repeated.
@@ -35,6 +35,9 @@ class RoundFigures:
     train_seconds: float  # wall clock: waiting for the clients
     air_cpu_seconds: float  # processor time of the simulated air
     seconds: float  # wall clock: the whole round
+    # Over the link alone; runs of before it was there lack them.
+    absent_clients: int = 0  # not there, or later than the deadline
+    downlink_bytes: int | None = None  # to each client, the mean; the model itself has 4d
 
     def line(self) -> str:
         """The round as one line of JSON; infinities and NaN, which JSON lacks, become null."""
@@ -49,13 +52,14 @@ def rows_from(values: Iterable[dict[str, Any]]) -> list[RoundFigures]:
 def read_lines(text: str) -> list[RoundFigures]:
     """Rounds from metrics.jsonl, up to the first line that is not whole (a run that was killed while writing it)."""
     names = {field.name for field in fields(RoundFigures)}
+    needed = {field.name for field in fields(RoundFigures) if field.default is MISSING}
     rows: list[RoundFigures] = []
     for line in text.splitlines():
         try:
             value = json.loads(line)
         except json.JSONDecodeError:
             break
-        if not isinstance(value, dict) or value.keys() != names or value["round"] != len(rows):
+        if not isinstance(value, dict) or not needed <= value.keys() <= names or value["round"] != len(rows):
             break
         rows.append(RoundFigures(**value))
     return rows
@@ -85,6 +89,8 @@ def summary(rows: Sequence[RoundFigures]) -> dict[str, Any]:
         "vote_error_rate": errors / compared if compared else None,
         "votes_compared": compared,
         "dropped_clients": sum(row.dropped_clients for row in rows),
+        "absent_clients": sum(row.absent_clients for row in rows),
+        "downlink_bytes": last_known([row.downlink_bytes for row in rows]),
         "symbols": sum(row.symbols for row in rows),
         "air_seconds": sum(row.air_seconds for row in rows),
         "snr_db": last_known([row.snr_db for row in rows]),

@@ -83,6 +83,7 @@ class Training:
             train_seconds=train_seconds,
             air_cpu_seconds=air_cpu_seconds,
             seconds=time.perf_counter() - started,
+            **self.workers.figures(),
         )
         self.rows.append(row)
         return row
@@ -127,16 +128,18 @@ def train(
     folder: RunFolder,
     on_round: Callable[[RoundFigures], None],
     should_stop: Callable[[], bool],
+    workers: Workers | None = None,
 ) -> dict[str, Any] | None:
     """Train from the folder's latest checkpoint, or from the beginning, to the last round.
 
+    workers: who computes the clients; processes on this machine unless given. They are closed in the end.
     Returns the result, or None if `should_stop` ended it after a round; the folder then has a checkpoint to go on from.
     """
     result = folder.read_result()
     if result is not None and result["rounds"] == settings.run.rounds:
         return result
     checkpoint = folder.latest()
-    workers = make_workers(settings.run.workers, settings.clients.n)
+    workers = workers or make_workers(settings.run.workers, settings.clients.n)
     try:
         prepared = prepare(settings)
         if checkpoint is not None and checkpoint.state["fingerprint"] != prepared.fingerprint:
@@ -146,6 +149,7 @@ def train(
         training = Training(prepared.server, workers, prepared.air, prepared.buffers)
         if checkpoint is not None:
             training.restore(checkpoint)
+        workers.begin(training.server, prepared.fingerprint)
         folder.start_metrics(training.rows)
         return _train_on(settings, folder, prepared, training, on_round, should_stop)
     finally:

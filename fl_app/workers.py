@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from fl_app.client import Broadcast, ClientGroup, ClientReport, Samples, Score, Task, blocks_of
 from fl_app.models import Buffers
+from fl_app.server import Server
 
 DataOf = Callable[[int], Samples]
 
@@ -37,8 +38,12 @@ class Workers(Protocol):
         """Hand out the data, once, before the first round."""
         ...
 
+    def begin(self, server: Server, fingerprint: str) -> None:
+        """The first round follows, from this state; `fingerprint` is that of data, split and first weights."""
+        ...
+
     def train(self, broadcast: Broadcast) -> list[ClientReport]:
-        """One round: the reports of all clients, in the order of their numbers."""
+        """One round: the reports of all clients that have one, in the order of their numbers."""
         ...
 
     def measure(self, t: int, w: NDArray[np.float32]) -> list[Buffers]:
@@ -47,6 +52,10 @@ class Workers(Protocol):
 
     def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> tuple[float, float]:
         """Accuracy (0..1) and mean loss on the test set."""
+        ...
+
+    def figures(self) -> dict[str, Any]:
+        """What they add to the figures of the round that was just trained."""
         ...
 
     def close(self) -> None: ...
@@ -65,6 +74,9 @@ class InProcess:
         clients = {n: data_of(n) for n in range(n_clients)}
         self._group = ClientGroup(task, clients, dict(enumerate(blocks_of(test))))
 
+    def begin(self, server: Server, fingerprint: str) -> None:
+        pass
+
     def train(self, broadcast: Broadcast) -> list[ClientReport]:
         return list(self._group.train(broadcast))
 
@@ -73,6 +85,9 @@ class InProcess:
 
     def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> tuple[float, float]:
         return _total(self._group.evaluate(w, buffers), self._test_images)
+
+    def figures(self) -> dict[str, Any]:
+        return {}
 
     def close(self) -> None:
         pass
@@ -113,6 +128,9 @@ class ProcessPool:
             own_blocks = {n: blocks[n] for n in range(number, len(blocks), count)}
             self._send(worker, (task, own_clients, own_blocks))
 
+    def begin(self, server: Server, fingerprint: str) -> None:
+        pass
+
     def train(self, broadcast: Broadcast) -> list[ClientReport]:
         reports: list[ClientReport] = self._ask(("train", broadcast), f"training round {broadcast.t}")
         return sorted(reports, key=lambda report: report.client)
@@ -124,6 +142,9 @@ class ProcessPool:
     def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> tuple[float, float]:
         scores: list[Score] = self._ask(("evaluate", w, buffers), "evaluating the model")
         return _total(scores, self._test_images)
+
+    def figures(self) -> dict[str, Any]:
+        return {}
 
     def close(self) -> None:
         for worker in self._workers:

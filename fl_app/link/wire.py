@@ -32,7 +32,7 @@ MAX_DIMENSIONS = 8
 MAX_NUMBER = 2**62
 
 # By name, all little-endian on the wire. Nothing that holds Python objects can be named here.
-DTYPES = {
+DTYPES: dict[str, np.dtype[Any]] = {
     "int8": np.dtype("<i1"),
     "uint8": np.dtype("<u1"),
     "int64": np.dtype("<i8"),
