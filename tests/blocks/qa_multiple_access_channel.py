@@ -259,6 +259,34 @@ def test_in_companion_it_has_an_input_for_each_client():
     assert len(list(graph.connections)) == 5
 
 
+def test_lists_have_one_value_for_each_client_in_companion(tmp_path):
+    """Two clients, and the server's own trigger as one more input that nothing happens to."""
+    lists = {
+        "gain_db": [0, 0, -6],
+        "fading": ["rayleigh", "rician", "none"],
+        "rician_k_db": [1, 2, 3],
+        "profile": ["epa", "etu", "flat"],
+        "delay_samples": [1.5, 2.5, 0],
+        "stream_offset_samples": [7, -7, 0],
+        "cfo_hz": [1000, -1000, 0],
+        "clock_ppm": [20, -20, 0],
+        "clock_walk_ppm": [0.1, 0.1, 0],
+    }
+    graph = companion_flow(clients="3", **{name: str(value) for name, value in lists.items()})
+    assert graph.is_valid(), [str(message) for _, message in graph.iter_error_messages()]
+    (block,) = (block for block in graph.blocks if block.key == "oac_multiple_access_channel")
+    names = {"multiple_access_channel": multiple_access_channel}
+    channel = eval(block.templates.render("make"), names)
+    made = [dataclasses.astuple(link) for link in channel.links]
+    again = multiple_access_channel(3)
+    for call in block.templates.render("callbacks"):
+        eval(f"channel.{call}", {"channel": again})
+    assert [dataclasses.astuple(link) for link in again.links] == made
+    for name, values in lists.items():
+        assert [getattr(link, name) for link in channel.links] == values
+    generated_program_runs(graph, tmp_path)
+
+
 def test_the_documented_latency_is_the_true_one():
     graph = platform().make_flow_graph()
     documentation = block_with_defaults("oac_multiple_access_channel", graph).documentation[""]
@@ -274,6 +302,10 @@ def test_the_documented_latency_is_the_true_one():
         {"clock_ppm": "[20, 2000]"},
         {"clock_walk_ppm": "-1"},
         {"delay_samples": "[5000, 0]"},
+        {"fading": "['rayleigh']"},
+        {"fading": "'heavy'"},
+        {"profile": "['epa', 'eva', 'etu']"},
+        {"clock_seed": "-1"},
         {"coherence_samples": "5"},
         {"adc_bits": "30"},
         {"max_drift_samples": "0"},
@@ -285,15 +317,18 @@ def test_values_out_of_range_are_marked(setting):
     assert not companion_flow(**setting).is_valid()
 
 
-def test_the_generated_program_runs(tmp_path):
-    graph = companion_flow(clock_ppm="[20, -20]", fading="'rayleigh'", profile="'epa'", coherence_samples="65536")
-    platform().Generator(graph, str(tmp_path)).write()
+def generated_program_runs(graph, folder):
+    platform().Generator(graph, str(folder)).write()
     done = subprocess.run(
-        [sys.executable, str(tmp_path / "channel_flow.py")],
+        [sys.executable, str(folder / "channel_flow.py")],
         capture_output=True,
         text=True,
         timeout=60,
-        env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path)},
+        env={"PYTHONPATH": str(ROOT), "HOME": str(folder)},
     )
     assert done.returncode == 0, done.stderr
     assert ":error:" not in done.stdout + done.stderr
+
+
+def test_the_generated_program_runs(tmp_path):
+    generated_program_runs(companion_flow(fading="'rayleigh'", profile="'epa'", coherence_samples="65536"), tmp_path)
