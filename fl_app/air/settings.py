@@ -13,8 +13,8 @@ from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.dsp.fading import FADINGS, PROFILES, Fading
 from oac_blocks.dsp.numerology import Numerology
 
-AIR_NAMES = ("ideal", "fading", "waveform")
-RESERVED_NAMES = ("gnuradio", "pluto")  # not built yet
+AIR_NAMES = ("ideal", "fading", "waveform", "gnuradio")
+RESERVED_NAMES = ("pluto",)  # not built yet
 
 Profile = Literal["flat", "indoor", "epa", "eva", "etu"]
 

@@ -24,6 +24,7 @@ from oac_blocks.round_control import round_control
 from oac_blocks.server_receiver import server_receiver
 from oac_blocks.trigger_source import trigger_source
 
+_NUMEROLOGY = ("sample_rate_hz", "fft_size", "cp_samples", "active_subcarriers", "dc_nulls")
 _TAIL_SAMPLES = 8192  # behind the longest answer: stream offsets, echoes
 
 
@@ -40,7 +41,9 @@ class LoopbackSettings:
 
     # The air
     snr_db: float | None = 20.0  # of a unit subcarrier, up and down
+    noise_alpha: float = 2.0
     fading: str = "rayleigh"  # of the way up, drawn anew in each round
+    rician_k_db: float = 10.0
     profile: str = "epa"
 
     # The radios
@@ -50,6 +53,13 @@ class LoopbackSettings:
     carrier_hz: float = 2.4e9  # the local oscillator hangs on the same crystal as the sample clock
     stream_offset_samples: int = 400
     delay_samples: float = 3.0
+
+    # The waveform
+    groups: int = 4
+    fft_size: int = 256
+    cp_samples: int = 64
+    active_subcarriers: int = 192
+    dc_nulls: int = 8
 
     # Time
     answer_samples: int = 131_072
@@ -63,9 +73,11 @@ class LoopbackSettings:
         real("delay_samples", self.delay_samples, 0.0, 90.0)
 
     def layout(self) -> RoundLayout:
-        return RoundLayout(
-            Numerology(self.sample_rate_hz), self.clients, self.repeats, answer_samples=self.answer_samples
-        )
+        num = Numerology(**self.numerology())
+        return RoundLayout(num, self.clients, self.repeats, self.groups, self.answer_samples)
+
+    def numerology(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _NUMEROLOGY}
 
     def clocks_ppm(self) -> list[float]:
         return self._spread(self.clock_ppm)
@@ -103,6 +115,7 @@ class loopback(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
         n = settings.clients
         radios: dict[str, Any] = {
             "sample_rate_hz": settings.sample_rate_hz,
+            "noise_alpha": settings.noise_alpha,
             "clock_walk_ppm": settings.clock_walk_ppm,
             "seed": settings.seed,
             "clock_seed": settings.seed,
@@ -125,6 +138,7 @@ class loopback(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
             delay_samples=[*settings.delays_samples(), 0.0],
             stream_offset_samples=[*settings.stream_offsets(), 0],
             fading=[*[settings.fading] * n, "none"],
+            rician_k_db=settings.rician_k_db,
             profile=[*[settings.profile] * n, "flat"],
             coherence_samples=self.round_samples,
             **(radios | {"clock_walk_ppm": [*[settings.clock_walk_ppm] * n, 0.0]}),
@@ -150,9 +164,10 @@ class loopback(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
             clients=settings.clients,
             votes=settings.votes,
             repeats=settings.repeats,
-            sample_rate_hz=settings.sample_rate_hz,
+            groups=settings.groups,
             answer_samples=settings.answer_samples,
             chunk_samples=settings.chunk_samples,
+            **settings.numerology(),
         )
         self.calibrator = drift_calibrator(
             settings.clients,
@@ -174,9 +189,10 @@ class loopback(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
                 turnaround,
                 settings.votes,
                 settings.repeats,
-                sample_rate_hz=settings.sample_rate_hz,
+                settings.groups,
                 seed=settings.seed,
                 chunk_samples=settings.chunk_samples,
+                **settings.numerology(),
             )
             for i in range(settings.clients)
         ]

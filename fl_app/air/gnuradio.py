@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The air as a GNU Radio flowgraph: the loopback runs as a process of its own, votes and soft votes go by ZMQ.
+
+Rounds of the flowgraph are not rounds of the training: it has rounds of calibration in between, and a long payload
+takes several. The flowgraph asks for the votes of its round, and this module answers with the next burst.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pmt
+import zmq
+
+from fl_app.air.base import Mode, Uplink
+from fl_app.air.payload import check_payload
+from fl_app.air.settings import AirSettings
+from oac_blocks import pdus
+from oac_blocks.dsp.checks import integer, require
+from oac_blocks.dsp.frame import FrameLayout
+from oac_blocks.dsp.fsk_mv import symbols_needed
+from oac_blocks.flows.endpoints import Endpoints
+
+BURST_SYMBOLS = 228  # of payload in a burst: 21,880 votes, as in the published prototype
+MAX_CLIENTS = 63
+_START_SECONDS = 60.0
+_ROUND_SECONDS = 120.0
+_LOOK_MILLISECONDS = 200
+
+
+class GnuradioAir:
+    """One-bit only. A resumed run starts the flowgraph, clocks and calibration included, anew."""
+
+    mode: Mode = "onebit"
+
+    def __init__(self, settings: AirSettings, n_clients: int, seed: int) -> None:
+        require(settings.mode == "onebit", "mode", repr(settings.mode), "'onebit' for the air 'gnuradio'")
+        self.settings = settings
+        self.n_clients = integer("n_clients", n_clients, 1, MAX_CLIENTS)
+        self.seed = integer("seed", seed, 0)
+        self._flowgraph: _Flowgraph | None = None
+
+    @property
+    def process_id(self) -> int | None:
+        """Of the flowgraph; None before the first round."""
+        return self._flowgraph.process_id if self._flowgraph else None
+
+    def uplink(self, payload: npt.NDArray[Any], clients: npt.NDArray[np.int64], t: int) -> Uplink:
+        values, numbers = check_payload(payload, clients, t, self.mode, self.n_clients)
+        if self._flowgraph is None:
+            self._flowgraph = _Flowgraph(_loopback_settings(self.settings, self.n_clients, self.seed))
+        k = values.shape[1]
+        # Who does not take part abstains; the others' votes stand where they stood.
+        ballots = np.zeros((self.n_clients, k), np.int8)
+        ballots[numbers] = values
+        bursts = -(-k // _capacity(self.settings))
+        edges = [k * i // bursts for i in range(bursts + 1)]
+        received = np.empty(k, np.float32)
+        symbols, powers = 0, []
+        for first, stop in pairwise(edges):
+            received[first:stop], snr_db = self._flowgraph.vote(ballots[:, first:stop])
+            symbols += _layout(stop - first, self.settings).symbols
+            powers.append(10 ** (snr_db / 10))
+        received /= np.float32(self.settings.repeats)
+        air_seconds = symbols * self.settings.numerology().symbol_seconds
+        return Uplink(received, symbols, air_seconds, float(10 * np.log10(np.mean(powers))))
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        require(state == {}, "state", state, "empty: a flowgraph starts anew")
+
+    def close(self) -> None:
+        if self._flowgraph is not None:
+            self._flowgraph.close()
+            self._flowgraph = None
+
+
+def _capacity(settings: AirSettings) -> int:
+    """Votes in a burst."""
+    return max(1, BURST_SYMBOLS * settings.numerology().votes_per_symbol // settings.repeats)
+
+
+def _layout(votes: int, settings: AirSettings) -> FrameLayout:
+    num = settings.numerology()
+    return FrameLayout(symbols_needed(votes, num, settings.repeats), num, settings.groups)
+
+
+def _loopback_settings(settings: AirSettings, n_clients: int, seed: int) -> dict[str, Any]:
+    """What the flowgraph is to be, from what the air is: names that both have mean the same."""
+    same = (
+        "snr_db", "noise_alpha", "fading", "rician_k_db", "profile", "clock_ppm", "clock_walk_ppm", "carrier_hz",
+        "repeats", "groups", "sample_rate_hz", "fft_size", "cp_samples", "active_subcarriers", "dc_nulls",
+    )  # fmt: skip
+    values = dataclasses.asdict(settings)
+    return {"clients": n_clients, "votes": _capacity(settings), "seed": seed, **{name: values[name] for name in same}}
+
+
+class _Flowgraph:
+    """The process, its sockets, and one conversation: it asks for votes, it gets them, it tells what it decided."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._clients = settings["clients"]
+        self._folder = tempfile.TemporaryDirectory(prefix="gr-oac-")  # readable by this user alone
+        endpoints = Endpoints.in_folder(Path(self._folder.name))
+        command = [sys.executable, "-m", "oac_blocks.flows.loopback_service", self._folder.name, json.dumps(settings)]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+        self._context = zmq.Context()
+        self._close = weakref.finalize(self, _clean_up, self._process, self._context, self._folder)
+        self._await_start()
+        self._payload = self._socket(zmq.PUSH, endpoints.payload)
+        self._next = self._socket(zmq.PULL, endpoints.next)
+        self._soft_votes = self._socket(zmq.PULL, endpoints.soft_votes)
+        self._report = self._socket(zmq.PULL, endpoints.report)
+        self._states = "nothing was heard yet"
+
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
+
+    def _socket(self, kind: int, endpoint: str) -> Any:
+        socket = self._context.socket(kind)
+        socket.linger = 0
+        socket.connect(endpoint)
+        return socket
+
+    def _await_start(self) -> None:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if line.strip() != "ready":
+            code = self._process.wait(_START_SECONDS)
+            raise RuntimeError(f"the flowgraph did not start (exit status {code}); what it said is above")
+
+    def vote(self, ballots: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.float32], float]:
+        """One burst: all clients' votes (clients, k) to soft votes (k,) and the SNR in dB."""
+        asked = pdus.read_notice(self._receive(self._next))
+        assert isinstance(asked, dict)
+        for client, votes in enumerate(ballots):
+            message = pdus.make(votes, {"client": client, "round": asked["round"]})
+            self._payload.send(pmt.serialize_str(message))
+        while True:
+            answer = pdus.read(self._receive(self._soft_votes), np.float32)
+            if isinstance(answer, str):
+                raise RuntimeError(f"the flowgraph sent what is no soft votes: {answer}")
+            if pmt.to_long(answer.metadata["round"]) == asked["round"]:
+                return answer.data, pmt.to_double(answer.metadata["snr_db"])
+
+    def _receive(self, socket: Any) -> Any:
+        deadline = time.monotonic() + _ROUND_SECONDS
+        while not socket.poll(_LOOK_MILLISECONDS):
+            self._note_states()
+            if self._process.poll() is not None:
+                raise RuntimeError(f"the flowgraph ended (exit status {self._process.returncode})")
+            if time.monotonic() > deadline:
+                raise RuntimeError(
+                    f"the flowgraph gave no round within {_ROUND_SECONDS:.0f} s; clients: {self._states}"
+                )
+        self._note_states()
+        return pmt.deserialize_str(socket.recv())
+
+    def _note_states(self) -> None:
+        while self._report.poll(0):
+            report = pdus.read_notice(pmt.deserialize_str(self._report.recv()))
+            if isinstance(report, dict):
+                self._states = report["states"]
+
+    def close(self) -> None:
+        self._close()
+
+
+def _clean_up(process: subprocess.Popen[str], context: Any, folder: tempfile.TemporaryDirectory[str]) -> None:
+    process.terminate()
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+    context.destroy(linger=0)
+    folder.cleanup()

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where a flowgraph's sockets are. Imports no GNU Radio: the application at the other end may live without it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+_LONGEST_PATH = 100  # what a Unix socket's address holds, less a margin
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    payload: str  # the application pushes votes here
+    next: str  # and pulls from the others
+    soft_votes: str
+    report: str
+
+    @classmethod
+    def in_folder(cls, folder: Path) -> Endpoints:
+        names = ("payload", "next", "soft_votes", "report")
+        longest = max(len(str(folder / name)) for name in names)
+        if longest > _LONGEST_PATH:
+            raise ValueError(f"folder must have a path shorter than {_LONGEST_PATH - 11} characters, got {folder}")
+        return cls(*(f"ipc://{folder / name}" for name in names))
