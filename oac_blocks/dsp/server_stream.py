@@ -22,13 +22,12 @@ from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.dsp.detection import DEFAULT_FALSE_ALARM, Detection, bank_up_to
 from oac_blocks.dsp.frame import FrameLayout
 from oac_blocks.dsp.rounds import KINDS, Kind, RoundLayout
-from oac_blocks.dsp.shared_slot import estimate_shared, heard_threshold
+from oac_blocks.dsp.shared_burst import estimate_burst
 from oac_blocks.dsp.trigger import trigger
 from oac_blocks.dsp.trigger_search import DEFAULT_MIN_SNR_DB, TriggerSearch
 
 MOST_VOTES = 1 << 26
 _SPAN_ROWS = 16
-_LARGEST_DRIFT_PPM = 40.0  # of a client's clock against the server's, each of them off by 20
 _LARGEST_SAMPLE = 1e15  # beyond it energies overflow in float32, and it is no sample of any radio
 
 Floats = npt.NDArray[np.float64]
@@ -269,25 +268,17 @@ class ServerStream:
         grid = ofdm.demodulate(frame.payload_of(done.samples, layout), num, self._early)
         energies = fsk_mv.energies(grid, votes, num, self.layout.repeats)
         soft_votes = energies[0] - energies[1]
-        syncs = frame.syncs_of(done.samples, layout)
-        starts = layout.sync_starts_samples()
-        drift = 1e-6 * _LARGEST_DRIFT_PPM * float(starts[-1] - starts[0])
-        fit = estimate_shared(syncs, clients, num, self._early, drift_samples=drift)
-        silent = fit.strength <= heard_threshold(self._false_alarm, clients, num, layout.groups, drift)
-        weight = 1 / fit.sigma_samples**2
-        delay = np.sum(weight * fit.delay_samples, axis=0) / np.sum(weight, axis=0)
-        sigma = np.sqrt(1 / np.sum(weight, axis=0) + _trigger_variance(done.detection))
-        power = np.mean(fit.amplitude.real**2 + fit.amplitude.imag**2, axis=0)
+        syncs, starts = frame.syncs_of(done.samples, layout), layout.sync_starts_samples()
+        found = estimate_burst(syncs, starts, clients, num, self._early, self._false_alarm)
         columns = np.stack(
             (
-                delay - done.fraction,
-                sigma,
-                _decibels(power),
-                _frequency(fit.amplitude, starts),
-                _decibels(power / np.mean(1 / fit.snr)),
+                found.delay_samples - done.fraction,
+                np.sqrt(found.sigma_samples**2 + _trigger_variance(done.detection)),
+                _decibels(found.power),
+                found.cfo_rad,
+                _decibels(found.snr),
             )
         )
-        columns[:, silent] = np.nan
         return self._heard(done, columns, soft_votes, energies)
 
     def _heard(
@@ -302,24 +293,6 @@ class ServerStream:
         about = (expected.round, expected.kind, detection.time_samples, _db(detection.snr))
         offset, sigma, power_db, cfo_rad, snr_db = columns
         return HeardRound(*about, offset, sigma, power_db, cfo_rad, snr_db, soft_votes, energies)
-
-
-def _frequency(amplitude: npt.NDArray[np.complex128], starts_samples: npt.NDArray[np.int64]) -> Floats:
-    """Frequencies (N,) in rad/sample from amplitudes (symbols, N) at these times; NaN for one symbol.
-
-    They are the phases' slopes: the mean turn from one symbol to the next first, then a straight line through what it
-    leaves of the phases.
-    """
-    if len(amplitude) < 2:
-        return np.full(amplitude.shape[-1], np.nan)
-    time = starts_samples[:, None].astype(np.float64)
-    coarse = np.angle(np.sum(amplitude[1:] * amplitude[:-1].conj(), axis=0)) / np.mean(np.diff(starts_samples))
-    left = amplitude * np.exp(-1j * coarse * time)
-    phase = np.angle(left * np.sum(left, axis=0).conj())
-    weight = np.maximum(np.abs(amplitude) ** 2, 1e-300)
-    about = time - np.sum(weight * time, axis=0) / np.sum(weight, axis=0)
-    fine: Floats = np.sum(weight * about * phase, axis=0) / np.sum(weight * about**2, axis=0)
-    return coarse + fine
 
 
 @lru_cache(maxsize=1)

@@ -16,26 +16,31 @@ import scipy.fft
 from oac_blocks.dsp.checks import real
 from oac_blocks.dsp.numerology import Numerology
 
+_LARGEST_STEP = 0.5  # samples; a longer one would leave the main lobe
+_LEAST_SIGMA_SAMPLES = 1e-9
+_NEGLIGIBLE = 1e-5  # of the variance: steps that end the fit
 GRID = 4  # steps of a sample where delays are searched
 _DRIFT_STEP_SAMPLES = 1.5  # over a burst: half a step off leaves three eighths of a sample at its ends
 
 
-def drift_ways(drift_samples: float | None, slots: int) -> npt.NDArray[np.int64] | None:
-    """Ways to drift that are looked at, (ways, slots), in steps of the grid; None if slots stand by themselves."""
-    if drift_samples is None:
-        return None
+def drift_ways(drift_samples: float, slots: int) -> npt.NDArray[np.int64]:
+    """Ways to drift that are looked at, (ways, slots), in steps of the grid: steadily, over evenly spaced slots."""
     beside = math.ceil(real("drift_samples", drift_samples, 0.0, 1e4) / _DRIFT_STEP_SAMPLES - 0.5) if slots > 1 else 0
     total = GRID * _DRIFT_STEP_SAMPLES * np.arange(-beside, beside + 1)
     return np.rint(total[:, None] * (np.arange(slots) / max(slots - 1, 1) - 0.5)).astype(np.int64)
 
 
 class Tones:
-    """A delay is a tone over the subcarriers. Here: the tones of all clients, and their correlation on a fine grid."""
+    """A delay is a tone over the subcarriers. Here: the tones of all clients, and their correlation on a fine grid.
 
-    def __init__(self, num: Numerology, shifts: npt.NDArray[np.int64], drifts: npt.NDArray[np.int64] | None) -> None:
-        self.shifts = shifts
-        self.window = num.fft_size // len(shifts)
-        self.drifts = drifts
+    Each client is searched within ``window`` samples around its shift; with ``drifts`` (ways, slots) with the energy of
+    all slots, the last but one axis of what is given.
+    """
+
+    def __init__(
+        self, num: Numerology, shifts: npt.NDArray[np.int64], window: int, drifts: npt.NDArray[np.int64] | None = None
+    ) -> None:
+        self.shifts, self.window, self.drifts = shifts, window, drifts
         self.bins = num.active_bins() - num.fft_size // 2
         self.omega = 2 * np.pi * self.bins / num.fft_size
         self.size = GRID * num.fft_size
@@ -78,17 +83,11 @@ class Tones:
             amplitude, residual = fit.amplitude, fit.residual
         return steps / GRID
 
-    def strength(self, fit: Fit) -> npt.NDArray[np.float64]:
-        """Of all energy that is left with the others taken out: each client's share, at its best delay on the grid."""
-        own = fit.tones * fit.amplitude[..., None] + fit.residual[..., None, :]
-        total = np.sum(own.real**2 + own.imag**2, axis=-1)
-        responses = np.take_along_axis(
-            self.responses(own), np.broadcast_to(self.cells, own.shape[:-1] + self.wide.shape), -1
-        )
-        peak = self._strongest(responses.real**2 + responses.imag**2)[1]
-        if self.drifts is not None:
-            total = total.sum(axis=-2)
-        return peak / np.maximum(len(self.bins) * total, 1e-30)
+    def largest(self, own: npt.NDArray[np.complex128]) -> npt.NDArray[np.float64]:
+        """The most energy that each client explains of ``own`` (..., N, active) at any delay of its window."""
+        cells = np.broadcast_to(self.cells, own.shape[:-1] + self.wide.shape)
+        responses = np.take_along_axis(self.responses(own), cells, axis=-1)
+        return self._strongest(responses.real**2 + responses.imag**2)[1] / len(self.bins)
 
     def _energy(
         self,
@@ -131,7 +130,8 @@ class Fit:
         # A whisper of regularisation: two silent clients may stand on one another.
         gram = self.adjoint @ self.tones.swapaxes(-1, -2) + 1e-9 * active * np.eye(n)
         self.inverse = np.linalg.inv(gram)
-        self.amplitude = (self.inverse @ (self.adjoint @ flattened[..., None]))[..., 0]
+        right: npt.NDArray[np.complex128] = self.adjoint @ flattened[..., None]
+        self.amplitude = (self.inverse @ right)[..., 0]
         self.residual = flattened - (self.amplitude[..., None, :] @ self.tones)[..., 0, :]
         # Three real unknowns for each client are taken out of the residual's two real values a subcarrier.
         left = max(1.0, active - 1.5 * n)
@@ -143,7 +143,7 @@ class Fit:
         weighted = self.omega * self.tones
         mixed = self.adjoint @ weighted.swapaxes(-1, -2)
         # What the amplitudes can take up of a change of delay tells nothing. (``mixed`` is its own adjoint.)
-        curved = weighted.conj() @ weighted.swapaxes(-1, -2) - mixed @ self.inverse @ mixed
+        curved: npt.NDArray[np.complex128] = weighted.conj() @ weighted.swapaxes(-1, -2) - mixed @ self.inverse @ mixed
         conjugate = self.amplitude.conj()
         information = (conjugate[..., :, None] * curved * self.amplitude[..., None, :]).real
         # A silent client has no delay: another whisper leaves it where it is, whatever the level.
@@ -152,5 +152,26 @@ class Fit:
         return np.linalg.solve(information, slope.real[..., None])[..., 0], information
 
 
-def diagonal(matrices: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def refine(
+    tones_of: Tones,
+    flattened: npt.NDArray[np.complex128],
+    delay: npt.NDArray[np.float64],
+    low: npt.NDArray[np.float64],
+    high: npt.NDArray[np.float64],
+    iterations: int,
+) -> tuple[Fit, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The fit, the delays between ``low`` and ``high`` and their standard deviations by the joint bound."""
+    for _ in range(iterations):
+        fit = Fit(tones_of, flattened, tones_of.shifts + delay)
+        step, information = fit.step()
+        delay = np.clip(delay + np.clip(step, -_LARGEST_STEP, _LARGEST_STEP), low, high)
+        # A silent client's delay wanders; nobody waits for it.
+        if np.all(step**2 * _diagonal(information) < _NEGLIGIBLE * fit.noise[..., None]):
+            break
+    fit = Fit(tones_of, flattened, tones_of.shifts + delay)
+    variance = fit.noise[..., None] / 2 * _diagonal(np.linalg.inv(fit.step()[1]))
+    return fit, delay, np.sqrt(np.maximum(variance, _LEAST_SIGMA_SAMPLES**2))
+
+
+def _diagonal(matrices: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.diagonal(matrices, axis1=-2, axis2=-1)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All clients, from all sync symbols of a burst together: when, how strong, at which frequency, and heard at all?
+
+The clock of a client may run through the burst, so its delay differs from one sync symbol to the next, steadily. It is
+searched with the energy of all of them, fitted in each, and averaged. Clients that are not heard would still take noise
+out of what is left for the others; they are dropped from the fit until all in it are heard.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from oac_blocks.dsp.checks import integer, real, require
+from oac_blocks.dsp.numerology import Numerology
+from oac_blocks.dsp.peak_threshold import peak_threshold
+from oac_blocks.dsp.shared_fit import Fit, Tones, drift_ways, refine
+from oac_blocks.dsp.shared_slot import cyclic_shifts_samples, flattened_slot
+
+DEFAULT_FALSE_ALARM = 1e-6
+LARGEST_DRIFT_PPM = 40.0  # of a client's clock against the server's, each of them off by 20
+_NEAR_SAMPLES = 1.0  # of where the search found it a client is fitted
+_ITERATIONS = 8
+_CLEARLY = 2.0  # heard: that many times what noise explains
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class BurstArrivals:
+    """One element for each client, NaN for those that were not heard."""
+
+    delay_samples: Floats  # mean over the sync symbols; positive is late
+    sigma_samples: Floats  # of it, by the joint bound
+    power: Floats  # energy of a subcarrier
+    cfo_rad: Floats  # rad/sample, unique up to half a turn between sync symbols; NaN for a single one
+    snr: Floats  # linear: power over the noise of a subcarrier
+
+
+def estimate_burst(
+    syncs: npt.ArrayLike,
+    starts_samples: npt.ArrayLike,
+    n_clients: int,
+    num: Numerology,
+    early_samples: int = 0,
+    false_alarm: float = DEFAULT_FALSE_ALARM,
+) -> BurstArrivals:
+    """From the sync symbols (groups, symbol_samples) of a burst that begin at these samples of it.
+
+    ``false_alarm`` is the probability that a silent client is heard in white noise.
+    """
+    n_clients = integer("n_clients", n_clients, 1)
+    flattened = flattened_slot(syncs, num, early_samples).astype(np.complex128)
+    starts = np.asarray(starts_samples)
+    require(flattened.ndim == 2, "syncs", f"shape {flattened.shape[:-1]}", "one axis of symbols")
+    require(starts.shape == flattened.shape[:1], "starts_samples", f"shape {starts.shape}", "one for each symbol")
+    false_alarm = real("false_alarm", false_alarm, 1e-15, 0.5)
+    ways = drift_ways(1e-6 * LARGEST_DRIFT_PPM * float(starts[-1] - starts[0]), len(starts))
+    tones_of = Tones(num, cyclic_shifts_samples(n_clients, num), num.fft_size // n_clients, ways)
+    delay = tones_of.search(flattened)
+    columns = np.full((5, n_clients), np.nan)
+    clients = np.arange(n_clients)
+    while len(clients):
+        fit, delay, sigma = refine(
+            tones_of, flattened, delay, delay - _NEAR_SAMPLES, delay + _NEAR_SAMPLES, _ITERATIONS
+        )
+        heard = _heard(tones_of, fit, flattened, false_alarm)
+        if heard.all():
+            weight = 1 / sigma**2
+            power = np.mean(fit.amplitude.real**2 + fit.amplitude.imag**2, axis=0)
+            columns[0, clients] = np.sum(weight * delay, axis=0) / np.sum(weight, axis=0)
+            columns[1, clients] = 1 / np.sqrt(np.sum(weight, axis=0))
+            columns[2, clients] = power
+            columns[3, clients] = _frequency(fit.amplitude, starts)
+            columns[4, clients] = power / max(float(np.mean(fit.noise)), 1e-30)
+            break
+        clients, delay = clients[heard], delay[:, heard]
+        tones_of = Tones(num, tones_of.shifts[heard], tones_of.window, ways)
+    return BurstArrivals(*columns)
+
+
+def _heard(
+    tones_of: Tones, fit: Fit, flattened: npt.NDArray[np.complex128], false_alarm: float
+) -> npt.NDArray[np.bool_]:
+    """Which of the clients that were fitted explain more than noise would.
+
+    The fit of a silent client takes its window's peak out of the noise and makes the others look stronger than they
+    are, and two silent neighbours may grow large where they cancel. So only those that are beyond doubt are taken out
+    where the others are judged.
+    """
+    parts = fit.tones * fit.amplitude[..., None]
+    energy = len(tones_of.omega) * np.sum(np.abs(fit.amplitude) ** 2, axis=0)
+    alone = np.sum(np.abs(np.sum(fit.adjoint * flattened[:, None, :], axis=-1)) ** 2, axis=0) / len(tones_of.omega)
+    rest = float(np.sum(np.abs(fit.residual) ** 2))
+    clear = (energy > _CLEARLY * _limit(tones_of, false_alarm, 0) * (energy + rest)) & (alone > energy / 4)
+    left = fit.residual + np.sum(parts[:, ~clear], axis=1)
+    own = left[:, None, :] + np.where(clear[:, None], parts, 0)
+    total = np.maximum(np.sum(own.real**2 + own.imag**2, axis=(0, 2)), 1e-30)
+    return tones_of.largest(own) > total * _limit(tones_of, false_alarm, int(np.count_nonzero(clear)))
+
+
+def _limit(tones_of: Tones, false_alarm: float, fitted: int) -> float:
+    """The share that noise explains with this probability; each client fitted took 1.5 complex values a slot."""
+    left = len(tones_of.omega) - 1.5 * fitted
+    ways, slots = (1, 1) if tones_of.drifts is None else tones_of.drifts.shape
+    return peak_threshold(false_alarm / ways, tones_of.window, float(np.std(tones_of.omega)), left, slots)
+
+
+def _frequency(amplitude: npt.NDArray[np.complex128], starts_samples: npt.NDArray[np.int64]) -> Floats:
+    """Frequencies (N,) in rad/sample from amplitudes (symbols, N) at these times; NaN for one symbol.
+
+    They are the phases' slopes: the mean turn from one symbol to the next first, then a straight line through what it
+    leaves of the phases.
+    """
+    if len(amplitude) < 2:
+        return np.full(amplitude.shape[-1], np.nan)
+    time = starts_samples[:, None].astype(np.float64)
+    coarse = np.angle(np.sum(amplitude[1:] * amplitude[:-1].conj(), axis=0)) / np.mean(np.diff(starts_samples))
+    left = amplitude * np.exp(-1j * coarse * time)
+    phase = np.angle(left * np.sum(left, axis=0).conj())
+    weight = np.maximum(np.abs(amplitude) ** 2, 1e-300)
+    about = time - np.sum(weight * time, axis=0) / np.sum(weight, axis=0)
+    fine: Floats = np.sum(weight * about * phase, axis=0) / np.sum(weight * about**2, axis=0)
+    return coarse + fine
