@@ -17,6 +17,7 @@ from calibration.power import PowerControl
 from calibration.states import Change, ClientView, Guess, LoopSettings, State
 from calibration.tracker import Tracker
 
+_USUAL_SIGMAS = 3.0
 _JUMPS_APART_ROUNDS = 32  # jumps closer than this are no jumps but echoes, or a clock that walks
 
 
@@ -151,13 +152,14 @@ class ClientLoop:
         settings = self._settings
         self._fine_tries += 1
         bearable = abs(offset) <= settings.largest_scatter_samples
+        usual = _USUAL_SIGMAS * self._tracker.scatter_samples  # of what was learnt before
         if bearable:
             self._take(needed, variance, now)
         else:
             self._begin(needed, variance, now)
         if abs(offset) <= settings.tolerance_samples:
             self._go("tracking", round_, f"{offset:+.2f} samples off, within {settings.tolerance_samples:g}")
-        elif self._fine_tries >= settings.fine_rounds and bearable:
+        elif bearable and (self._fine_tries >= settings.fine_rounds or abs(offset) <= usual):
             self._wide = True
             self._go("tracking", round_, f"scatters: {offset:+.1f} samples off, which the prefix bears")
         elif self._fine_tries >= settings.fine_rounds:

@@ -24,6 +24,26 @@ class Played:
     result: RoundResult
     views: tuple[ClientView, ...]  # after the round
 
+    def log_line(self) -> tuple[int, str, float, list[str], dict[str, Floats]]:
+        """What ``calibration.log`` writes of a round."""
+        arrivals, views = self.result.arrivals, self.views
+        heard = np.full(len(views), np.nan)
+        for answer in self.result.answers:
+            heard[answer.client] = answer.trigger_sample
+        columns = {
+            "offset_samples": arrivals.offset_samples,
+            "sigma_samples": arrivals.sigma_samples,
+            "residual_samples": self.result.residual_samples,
+            "correction_samples": np.array([view.correction_samples for view in views]),
+            "doubt_samples": np.array([view.sigma_samples for view in views]),
+            "client_sample": heard,
+            "drift_ppm": np.array([view.drift_ppm for view in views]),
+            "power_db": arrivals.power_db,
+            "gain_db": np.array([view.gain_db for view in views]),
+        }
+        states: list[str] = [view.state for view in views]
+        return self.plan.round, self.plan.kind, arrivals.trigger_sample, states, columns
+
 
 def loop_for(settings: VirtualSettings, loop: LoopSettings | None = None) -> Loop:
     """A loop that knows the turnaround and the sample rate, and nothing else of the radios."""

@@ -36,10 +36,10 @@ class LoopSettings:
     gate_sigmas: float = 5.0  # a measurement further than this from the prediction is an outlier ...
     gate_samples: float = 0.5  # ... if it is further than this, too
     largest_scatter_samples: float = 16.0  # how far echoes may scatter the offsets: a quarter of the usual prefix
-    least_snr_db: float = -8.0  # below, a measurement does not count: the search may have found noise
+    least_snr_db: float = -15.0  # below, a measurement does not count: the search may have found noise
     jump_rounds: int = 2  # as many outliers in a row that agree are a jump
     outlier_rounds: int = 4  # as many that do not agree: nothing is known of the client
-    patience_rounds: int = 3  # as many rounds unheard: likewise
+    patience_rounds: int = 5  # as many rounds unheard: likewise
     fine_rounds: int = 3  # tries to come inside the tolerance, before scatter is taken for what it is
     settled_rounds: int = 8  # a client that tracked as long starts again without a wait
     largest_wait_rounds: int = 64  # between two questions to a client that does not answer

@@ -147,14 +147,14 @@ def test_a_round_is_measured_once():
 
 def test_a_weak_measurement_does_not_count():
     it = tracking()
-    it.clients[0].snr_db, it.clients[0].needed = -12.0, 500.0
+    it.clients[0].snr_db, it.clients[0].needed = -20.0, 500.0
     correction = it.loop.clients[0].correction_samples
-    it.run(2)
+    it.run(SETTINGS.patience_rounds - 1)
     assert it.states()[0] == "tracking"
     assert it.loop.clients[0].correction_samples == pytest.approx(correction, abs=0.1)
     it.round()
     assert it.states()[0] == "uncalibrated"
-    assert "-12.0 dB" in it.loop.clients[0].reason
+    assert "-20.0 dB" in it.loop.clients[0].reason
 
 
 # --- Down, and up again ---------------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ def test_silence_and_return():
     it.clients[0].answers = False
     it.run(SETTINGS.patience_rounds)
     assert it.states() == ["uncalibrated", "tracking"]
-    assert it.loop.clients[0].reason == "did not answer, 3 rounds in a row"
+    assert it.loop.clients[0].reason == f"did not answer, {SETTINGS.patience_rounds} rounds in a row"
     it.run(400)
     it.clients[0].answers = True
     it.run(SETTINGS.largest_wait_rounds + 3)
