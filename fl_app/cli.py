@@ -4,21 +4,29 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.box import SIMPLE
-from rich.console import Console
-from rich.logging import RichHandler
 from rich.table import Table
 
-from fl_app.config import ConfigError, Settings, load_settings
-from fl_app.interrupt import EXIT_CODE, stop_on_signal
+from fl_app.config import ConfigError
+from fl_app.console import (
+    Config,
+    Json,
+    Out,
+    Set,
+    clear_errors,
+    run_loop,
+    say,
+    settings_from,
+    show_result,
+    train_and_show,
+)
+from fl_app.interrupt import EXIT_CODE
+from fl_app.link import cli as link_commands
 from fl_app.selection import POLICY_NAMES
 
 app = typer.Typer(
@@ -29,12 +37,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Config = Annotated[
-    str | None, typer.Argument(help="A TOML file, or the name of one that comes with gr-oac. Default: quickstart.")
-]
-Set = Annotated[list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change a setting.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object; all else goes to stderr.")]
-Out = Annotated[Path | None, typer.Option(help="The folder to write to. Default: a new one in runs/.")]
 WorkerCount = Annotated[int | None, typer.Option("--workers", min=0, help="Processes that train clients; 0: none.")]
 Run = Annotated[Path, typer.Argument(help="The folder of a run.")]
 
@@ -72,13 +74,13 @@ def train(
 
     Example: fl_app train prototype.toml --set run.rounds=50 --set air.snr_db=10 --out runs/my-run
     """
-    with _clear_errors():
+    with clear_errors():
         options = {"run.workers": workers, "air.name": air, "run.device": device, "data.root": data_root}
-        settings = _settings(config, changes, options)
+        settings = settings_from(config, changes, options)
         from fl_app.runs import RunFolder
 
         folder = RunFolder.create(settings, out)
-        _train(settings, folder.path, as_json)
+        train_and_show(settings, folder.path, as_json)
 
 
 @app.command()
@@ -87,13 +89,13 @@ def resume(run: Run, as_json: Json = False, workers: WorkerCount = None) -> None
 
     Example: fl_app resume runs/my-run
     """
-    with _clear_errors():
+    with clear_errors():
         from fl_app.runs import RunFolder
 
         settings = RunFolder.open(run).settings()
         if workers is not None:
             settings = settings.with_values(run={"workers": workers})
-        _train(settings, run, as_json)
+        train_and_show(settings, run, as_json)
 
 
 @app.command()
@@ -112,8 +114,8 @@ def compare(
 
     Example: fl_app compare fashion-onebit --policies fair-k,top-k,top-rand --seeds 1,2,3
     """
-    with _clear_errors():
-        settings = _settings(config, changes, {"run.workers": workers})
+    with clear_errors():
+        settings = settings_from(config, changes, {"run.workers": workers})
         numbers = _seeds(seeds)
         path = out or Path("runs") / f"compare-{Path(config or 'quickstart').stem}"
         from fl_app import compare as comparison
@@ -122,17 +124,17 @@ def compare(
 
         def train_one(entry: comparison.Entry) -> bool:
             title = f"{entries.index(entry) + 1}/{len(entries)} {entry.policy}"
-            return _run_loop(entry.settings, entry.folder.path, title) is not None
+            return run_loop(entry.settings, entry.folder.path, title) is not None
 
         outcome = comparison.compare(entries, path, train_one)
         if outcome is None:
             again = f"fl_app compare {config or ''} --out {path}".replace("  ", " ")
-            _say(f"stopped; the same command goes on with it: {again} ...")
+            say(f"stopped; the same command goes on with it: {again} ...")
             raise typer.Exit(EXIT_CODE)
         table = Table(*comparison.COLUMNS, box=SIMPLE, padding=(0, 1, 0, 0))
         for row in comparison.table_rows(outcome):
             table.add_row(*row)
-        _result(as_json, outcome, table, f"{path}/compare.png, compare.md, compare.json")
+        show_result(as_json, outcome, table, f"{path}/compare.png, compare.md, compare.json")
 
 
 @app.command()
@@ -141,7 +143,7 @@ def report(run: Run, as_json: Json = False) -> None:
 
     Example: fl_app report runs/my-run
     """
-    with _clear_errors():
+    with clear_errors():
         from fl_app.report import write_report
         from fl_app.runs import RunFolder
 
@@ -158,13 +160,8 @@ def show_config(config: Config = None, changes: Set = None) -> None:
 
     Example: fl_app show-config cifar10-small --set clients.n=20 > my.toml
     """
-    with _clear_errors():
-        typer.echo(_settings(config, changes, {}).toml(), nl=False)
-
-
-def _settings(config: str | None, changes: list[str] | None, options: dict[str, Any]) -> Settings:
-    given = [f"{key}={value}" for key, value in options.items() if value is not None]
-    return load_settings(config, [*(changes or []), *given])
+    with clear_errors():
+        typer.echo(settings_from(config, changes, {}).toml(), nl=False)
 
 
 def _seeds(text: str) -> list[int]:
@@ -174,71 +171,4 @@ def _seeds(text: str) -> list[int]:
         raise ConfigError(f"--seeds {text}: write numbers with commas between, for example 1,2,3") from None
 
 
-def _train(settings: Settings, path: Path, as_json: bool) -> None:
-    result = _run_loop(settings, path, settings.selection.policy)
-    if result is None:
-        _say(f"stopped after a whole round, and saved. To go on: fl_app resume {path}")
-        raise typer.Exit(EXIT_CODE)
-    from fl_app.report import result_table
-
-    _result(as_json, result, result_table(result), f"{path}/report.html, curves.png, aou.png, participation.png")
-
-
-def _run_loop(settings: Settings, path: Path, title: str) -> dict[str, Any] | None:
-    """One run to its end, with its report; None if it was asked to stop."""
-    from fl_app.progress import RunProgress
-    from fl_app.report import write_report
-    from fl_app.runs import RunError, RunFolder
-    from fl_app.train import train as train_run
-    from fl_app.workers import WorkerError
-
-    folder = RunFolder.open(path)
-    console = Console(stderr=True)
-    checkpoint = folder.latest()
-    done = 0 if checkpoint is None else checkpoint.rounds_done
-    _say(f"{path}: {settings.headline()}" + (f"; going on after round {done}" if done else ""))
-    with RunProgress(console, settings.run.rounds, done, title) as progress, stop_on_signal(_say) as should_stop:
-        try:
-            result = train_run(settings, folder, progress.show, should_stop)
-        except KeyboardInterrupt:
-            _say(f"stopped at once. To go on from the last checkpoint: fl_app resume {path}")
-            raise typer.Exit(EXIT_CODE) from None
-        except WorkerError as error:
-            raise RunError(f"{error}\nTo go on from the last checkpoint: fl_app resume {path}") from error
-    if result is not None:
-        write_report(folder)
-    return result
-
-
-def _result(as_json: bool, result: dict[str, Any], table: Table, where: str) -> None:
-    console = Console(stderr=as_json)
-    console.print(table)
-    console.print(where, soft_wrap=True, highlight=False)
-    if as_json:
-        typer.echo(json.dumps(result))
-
-
-def _say(text: str) -> None:
-    typer.echo(text, err=True)
-
-
-@contextmanager
-def _clear_errors() -> Iterator[None]:
-    """What users can put right is said in a sentence, with exit code 2 for settings and 1 for the rest."""
-    console = Console(stderr=True)
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[RichHandler(console=console)])
-    try:
-        yield
-    except ConfigError as error:
-        _say(f"error: {error}")
-        raise typer.Exit(2) from None
-    except (OSError, RuntimeError, ValueError) as error:
-        if not _is_ours(error):
-            raise
-        _say(f"error: {error}")
-        raise typer.Exit(1) from None
-
-
-def _is_ours(error: Exception) -> bool:
-    """Errors of the system (a full disk, say) and those that this package words itself."""
-    return isinstance(error, OSError) or type(error).__module__.split(".")[0] == "fl_app"
+link_commands.register(app)

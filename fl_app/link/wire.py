@@ -131,7 +131,7 @@ def pack_header(message: Message, arrays: Sequence[Sequence[Any]]) -> bytes:
 
 def _raw(array: NDArray[Any], dtype: np.dtype[Any]) -> Frame:
     flat = np.ascontiguousarray(array, dtype)
-    return memoryview(flat.reshape(-1).view(np.uint8)) if flat.size else b""
+    return flat.reshape(-1).view(np.uint8).data if flat.size else b""
 
 
 def unpack(frames: Sequence[Frame], max_bytes: int) -> Message:
