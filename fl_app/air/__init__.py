@@ -7,11 +7,12 @@ uplink = air.uplink(votes, np.array([0, 1]), t=0)
 
 from fl_app.air.base import Air, Mode, Uplink
 from fl_app.air.make import make_air
-from fl_app.air.settings import AIR_NAMES, AirSettings
+from fl_app.air.settings import AIR_NAMES, SIMULATED_NAMES, AirSettings
 from fl_app.air.votes import expected_vote_error_rate, vote_error_rate
 
 __all__ = [
     "AIR_NAMES",
+    "SIMULATED_NAMES",
     "Air",
     "AirSettings",
     "Mode",

@@ -45,7 +45,6 @@ class GnuradioAir:
     mode: Mode = "onebit"
 
     def __init__(self, settings: AirSettings, n_clients: int, seed: int) -> None:
-        require(settings.mode == "onebit", "mode", repr(settings.mode), "'onebit' for the air 'gnuradio'")
         self.settings = settings
         self.n_clients = integer("n_clients", n_clients, 1, MAX_CLIENTS)
         self.seed = integer("seed", seed, 0)

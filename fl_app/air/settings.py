@@ -13,7 +13,8 @@ from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.dsp.fading import FADINGS, PROFILES, Fading
 from oac_blocks.dsp.numerology import Numerology
 
-AIR_NAMES = ("ideal", "fading", "waveform", "gnuradio")
+SIMULATED_NAMES = ("ideal", "fading", "waveform")  # a round depends on its number alone
+AIR_NAMES = (*SIMULATED_NAMES, "gnuradio")
 RESERVED_NAMES = ("pluto",)  # not built yet
 
 Profile = Literal["flat", "indoor", "epa", "eva", "etu"]
@@ -73,6 +74,8 @@ class AirSettings:
         _one_of("inversion", self.inversion, get_args(Inversion))
         self._check_numbers()
         self.numerology()
+        if self.name == "gnuradio":
+            require(self.mode == "onebit", "mode", repr(self.mode), "'onebit' for the air 'gnuradio'")
         if self.mode == "onebit":
             require(self.noise_std is None, "noise_std", self.noise_std, "left out in onebit mode (set snr_db)")
         else:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What holds for every air: the same seed gives the same bits, whatever was sent before; bad input is named."""
+"""What holds for every simulated air: one seed gives the same bits, whatever was sent before; bad input is named."""
 
 import json
 
 import numpy as np
 import pytest
 
-from fl_app.air import AIR_NAMES, AirSettings, make_air
+from fl_app.air import SIMULATED_NAMES, AirSettings, make_air
 
-EVERY_AIR = [(name, mode) for name in AIR_NAMES for mode in ("analog", "onebit")]
+EVERY_AIR = [(name, mode) for name in SIMULATED_NAMES for mode in ("analog", "onebit")]
 
 
 def payload_for(mode, n, k, seed=0):
@@ -105,7 +105,7 @@ def test_bad_input_is_named(settings, change, message):
         make_air(settings, 3, 0).uplink(**arguments)
 
 
-@pytest.mark.parametrize("name", AIR_NAMES)
+@pytest.mark.parametrize("name", SIMULATED_NAMES)
 def test_wrong_values_are_named(name):
     analog, onebit = (make_air(AirSettings(name=name, mode=mode), 1, 0) for mode in ("analog", "onebit"))
     with pytest.raises(ValueError, match="payload must be finite in float32, got 1 NaN"):

@@ -8,7 +8,7 @@ import pytest
 from fl_app.air import AIR_NAMES, AirSettings, make_air
 
 
-@pytest.mark.parametrize("name", ["gnuradio", "pluto"])
+@pytest.mark.parametrize("name", ["pluto"])
 def test_airs_to_come_have_their_place(name):
     with pytest.raises(ValueError, match=rf"'{name}' is not built yet; there are ideal, fading, waveform"):
         AirSettings(name=name)
@@ -17,7 +17,7 @@ def test_airs_to_come_have_their_place(name):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"name": "vacuum"}, "name must be one of ideal, fading, waveform, got 'vacuum'"),
+        ({"name": "vacuum"}, "name must be one of ideal, fading, waveform, gnuradio, got 'vacuum'"),
         ({"mode": "twobit"}, "mode must be one of analog, onebit, got 'twobit'"),
         ({"fading": "nakagami"}, "fading must be one of none, rayleigh, rician"),
         ({"profile": "urban"}, "profile must be one of flat, indoor, epa, eva, etu"),
@@ -59,7 +59,7 @@ def test_settings_are_frozen_and_made_of_plain_values():
 @pytest.mark.parametrize("name", AIR_NAMES)
 @pytest.mark.parametrize(("wrong", "what"), [({"n_clients": 0}, "n_clients"), ({"seed": -1}, "seed")])
 def test_make_air_checks_clients_and_seed(name, wrong, what):
-    with pytest.raises(ValueError, match=f"{what} must be an integer >= "):
+    with pytest.raises(ValueError, match=f"{what} must be an integer (>=|from) "):
         make_air(AirSettings(name=name), **{"n_clients": 2, "seed": 0, **wrong})
 
 
