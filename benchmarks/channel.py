@@ -18,7 +18,7 @@ from oac_blocks.dsp.noise import complex_gaussian
 from oac_blocks.multiple_access_channel import multiple_access_channel
 
 ROUND_SAMPLES = 262_144
-ROUNDS = 24  # so that starting and stopping the flowgraph does not count
+ROUNDS = 48  # so that starting and stopping the flowgraph does not count
 TRIGGER_SAMPLES, ANSWER_SAMPLES = 280, 75_000
 SAMPLE_RATE_HZ, SNR_DB, PPM, CFO_HZ = 20e6, 20.0, 20.0, 1000.0
 

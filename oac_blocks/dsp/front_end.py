@@ -17,7 +17,7 @@ from oac_blocks.dsp.phasor import phasors
 from oac_blocks.dsp.resampling import HOP
 
 Samples = npt.NDArray[np.complex64]
-_PIECE = 37 * HOP  # a chunk of 65,536: calls cost more than the cache saves
+_PIECE = 16 * HOP  # with smaller ones, calls cost more than the cache saves
 _DIRECTIONS = phasors(2 * np.pi / 65_536, 65_536)  # looking them up takes a third of the time of sine and cosine
 
 
