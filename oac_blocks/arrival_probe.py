@@ -14,7 +14,9 @@ from oac_blocks import pdus
 from oac_blocks.bursts import Drops
 from oac_blocks.dsp.checks import integer, require
 
-Quantity = Literal["offset_samples", "power_db", "cfo_rad", "snr_db"]
+Quantity = Literal[
+    "offset_samples", "sigma_samples", "power_db", "cfo_rad", "snr_db", "correction_samples", "drift_ppm", "gain_db"
+]
 QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
 _MAX_WAITING_ROUNDS = 4096
 
@@ -22,8 +24,10 @@ _MAX_WAITING_ROUNDS = 4096
 class arrival_probe(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blocks)
     """Arrival probe: one float stream for each client, an item a round, from the server receiver's ``arrivals``.
 
-    ``quantity`` is ``offset_samples`` (late is positive), ``power_db``, ``cfo_rad`` or ``snr_db``. A client that was
-    not heard keeps its last value, 0 at first, so that a plot goes on.
+    ``quantity`` is ``offset_samples`` (late is positive), ``sigma_samples``, ``power_db``, ``cfo_rad`` or ``snr_db``.
+    The drift calibrator's ``report`` can come to ``arrivals`` instead, which has offset, sigma and power, and also
+    ``correction_samples``, ``drift_ppm`` and ``gain_db``. A client that was not heard keeps its last value, 0 at first,
+    so that a plot goes on.
     """
 
     def __init__(self, clients: int = 2, quantity: str = "offset_samples") -> None:

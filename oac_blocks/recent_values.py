@@ -10,9 +10,12 @@ from gnuradio import gr
 
 from oac_blocks.dsp.checks import integer
 
+# GNU Radio 3.10.5's vector sink shows the second vector of its input, whether there is one or not.
+_COPIES = 2
 
-class recent_values(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blocks)
-    """Recent values: for each float of the input a vector of the last ``values`` floats, newest last.
+
+class recent_values(gr.interp_block):  # noqa: N801 (GNU Radio's way of naming blocks)
+    """Recent values: for each float of the input a vector of the last ``values`` floats, newest last, twice.
 
     GNU Radio's time sink shows nothing until it has as many items as it plots, which takes half a minute at a few items
     a second. A vector sink behind this block scrolls with every item. Before there are enough, the first one stands for
@@ -21,9 +24,8 @@ class recent_values(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blo
 
     def __init__(self, values: int = 100) -> None:
         self._values = integer("values", values, 2, 65_536)
-        gr.sync_block.__init__(
-            self, name="OAC Recent Values", in_sig=[np.float32], out_sig=[(np.float32, self._values)]
-        )
+        out = [(np.float32, self._values)]
+        gr.interp_block.__init__(self, name="OAC Recent Values", in_sig=[np.float32], out_sig=out, interp=_COPIES)
         self._recent: Any = None
 
     def start(self) -> bool:
@@ -31,10 +33,13 @@ class recent_values(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blo
         return True
 
     def work(self, input_items: Any, output_items: Any) -> int:
-        new, out = input_items[0], output_items[0]
+        out = output_items[0]
+        new = input_items[0][: len(out) // _COPIES]
         if self._recent is None:
             self._recent = np.full(self._values, new[0], np.float32)
         line = np.concatenate([self._recent, new])
-        out[:] = np.lib.stride_tricks.sliding_window_view(line, self._values)[1:]
+        windows = np.lib.stride_tricks.sliding_window_view(line, self._values)[1:]
+        for copy in range(_COPIES):
+            out[copy::_COPIES] = windows
         self._recent = line[-self._values :]
         return len(out)
