@@ -37,9 +37,9 @@ Floats = npt.NDArray[np.float64]
 class HeardRound:
     """One trigger and what was heard after it. The vectors have one element for each client, NaN if it was not heard.
 
-    ``offset_samples`` of a payload round is the mean over the frame's sync symbols: a client whose clock is off moves
-    through it. ``cfo_rad`` comes from the phases of these symbols, and is unique up to half a turn from one to the next
-    (1.7e-4 rad/sample for 21,880 votes in four groups); an acquire round is too short to tell, and says NaN.
+    ``offset_samples`` of a payload round is that in the middle of the frame's sync symbols: a client whose clock is off
+    moves through it. ``cfo_rad`` comes from the phases of these symbols, and is unique up to half a turn from one to
+    the next (1.7e-4 rad/sample for 21,880 votes in four groups); an acquire round is too short to tell, and says NaN.
     """
 
     round: int

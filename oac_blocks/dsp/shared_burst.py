@@ -32,7 +32,7 @@ Floats = npt.NDArray[np.float64]
 class BurstArrivals:
     """One element for each client, NaN for those that were not heard."""
 
-    delay_samples: Floats  # mean over the sync symbols; positive is late
+    delay_samples: Floats  # in the middle of the sync symbols; positive is late
     sigma_samples: Floats  # of it, by the joint bound
     power: Floats  # energy of a subcarrier
     cfo_rad: Floats  # rad/sample, unique up to half a turn between sync symbols; NaN for a single one
@@ -68,13 +68,14 @@ def estimate_burst(
         )
         heard = _heard(tones_of, fit, flattened, false_alarm)
         if heard.all():
-            weight = 1 / sigma**2
+            noise = max(float(np.mean(fit.noise)), 1e-30)
             power = np.mean(fit.amplitude.real**2 + fit.amplitude.imag**2, axis=0)
-            columns[0, clients] = np.sum(weight * delay, axis=0) / np.sum(weight, axis=0)
-            columns[1, clients] = 1 / np.sqrt(np.sum(weight, axis=0))
+            # All symbols have the same noise; how much of it each shows is chance.
+            sigma *= np.sqrt(noise / np.maximum(fit.noise, 1e-30))[:, None]
+            columns[:2, clients] = _middle(delay, sigma, starts)
             columns[2, clients] = power
             columns[3, clients] = _frequency(fit.amplitude, starts)
-            columns[4, clients] = power / max(float(np.mean(fit.noise)), 1e-30)
+            columns[4, clients] = power / noise
             break
         clients, delay = clients[heard], delay[:, heard]
         tones_of = Tones(num, tones_of.shifts[heard], tones_of.window, ways)
@@ -106,6 +107,21 @@ def _limit(tones_of: Tones, false_alarm: float, fitted: int) -> float:
     left = len(tones_of.omega) - 1.5 * fitted
     ways, slots = (1, 1) if tones_of.drifts is None else tones_of.drifts.shape
     return peak_threshold(false_alarm / ways, tones_of.window, float(np.std(tones_of.omega)), left, slots)
+
+
+def _middle(delay: Floats, sigma: Floats, starts_samples: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Delays in the middle of the symbols and their standard deviations, by a weighted line through (symbols, N).
+
+    A weighted mean would be off where a clock runs through the burst: weights are measured, and so a little uneven.
+    """
+    if len(delay) == 1:
+        return delay[0], sigma[0]
+    time = (starts_samples - starts_samples.mean())[:, None] / np.ptp(starts_samples)
+    weight = 1 / sigma**2
+    s0, s1, s2 = (np.sum(weight * time**i, axis=0) for i in range(3))
+    determinant = s0 * s2 - s1**2
+    value: Floats = (s2 * np.sum(weight * delay, axis=0) - s1 * np.sum(weight * time * delay, axis=0)) / determinant
+    return value, np.sqrt(s2 / determinant)
 
 
 def _frequency(amplitude: npt.NDArray[np.complex128], starts_samples: npt.NDArray[np.int64]) -> Floats:
