@@ -257,7 +257,7 @@ def test_setters_apply_while_it_runs():
         return pdus.read_notice(step.order[rounds - 1])
 
     with running(step.top_block):
-        weak = one_round(rng, power_db=(0.0, -32.0))  # 12 dB below the noise
+        weak = one_round(np.random.default_rng(11), power_db=(0.0, -33.0))  # 13 dB below the noise
         assert np.isfinite(heard(weak)["offset_samples"]).all()
         receiver.set_false_alarm_per_client(1e-15)
         np.testing.assert_array_equal(np.isfinite(heard(weak)["offset_samples"]), [True, False])
