@@ -17,6 +17,8 @@ from oac_blocks.dsp.rounds import KINDS
 
 _PLAN, _STATUS = pmt.intern("plan"), pmt.intern("status")
 _EXPECT, _NEXT, _FIRE = pmt.intern("expect"), pmt.intern("next"), pmt.intern("fire")
+_MISSED = pmt.intern("missed")
+_MEASURED = ("offset_samples", "sigma_samples", "power_db", "cfo_rad", "snr_db")
 _TIME_IS_UP = pmt.intern("time_is_up")  # to itself: the timer runs in a thread of its own
 
 
@@ -31,14 +33,22 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
     - ``expect`` out, to the server receiver: ``round``, ``kind``, and how many ``votes`` the clients are armed with;
     - ``fire`` out, to the trigger source in mode ``lock_step`` or ``message``: the ``round``.
 
+    - ``missed`` out, to the calibrator's ``arrivals``: a round in which the server did not hear even its own trigger.
+
     A client whose stream broke since the last round is not waited for. Rounds do not begin faster than
     ``rounds_per_second``; 0 is no limit. After ``rounds`` rounds nothing is fired any more; 0 is endless.
+
+    With radios, who is not armed ``deadline_seconds`` after the plan is not waited for, and a round that brings no
+    arrivals as long after its trigger is over. 0 waits for ever, which is right in lock step.
     """
 
-    def __init__(self, clients: int = 2, rounds: int = 0, rounds_per_second: float = 0.0) -> None:
+    def __init__(
+        self, clients: int = 2, rounds: int = 0, rounds_per_second: float = 0.0, deadline_seconds: float = 0.0
+    ) -> None:
         self._clients = integer("clients", clients, 1)
         self._rounds = integer("rounds", rounds, 0)
         self.set_rounds_per_second(rounds_per_second)
+        self.set_deadline_seconds(deadline_seconds)
         gr.basic_block.__init__(self, name="OAC Round Control", in_sig=None, out_sig=None)
         self._drops = Drops(self.logger)
         self._begin()
@@ -49,7 +59,7 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
         ):
             self.message_port_register_in(port)
             self.set_msg_handler(port, handler)
-        for port in (_EXPECT, _NEXT, _FIRE):
+        for port in (_EXPECT, _NEXT, _FIRE, _MISSED):
             self.message_port_register_out(port)
 
     @property
@@ -71,6 +81,10 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
         """The most, from the next round on; 0 for no limit."""
         self._rounds_per_second = real("rounds_per_second", rounds_per_second, 0.0)
 
+    def set_deadline_seconds(self, deadline_seconds: float) -> None:
+        """From the next plan on; 0 for none."""
+        self._deadline_seconds = real("deadline_seconds", deadline_seconds, 0.0)
+
     def start(self) -> bool:
         self._begin()
         return True
@@ -88,8 +102,9 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
         self._votes: dict[int, int] = {}  # rounds, and how many votes the clients bring
         self._broken: set[int] = set()  # clients whose stream broke since the last round
         self._fired = 0
+        self._under_way: int | None = None  # the round that was fired and has not ended
         self._timer: threading.Timer | None = None
-        self._last_seconds = float("-inf")  # when a round was fired
+        self._planned_seconds = self._fired_seconds = float("-inf")
 
     def _on_plan(self, message: Any) -> None:
         try:
@@ -105,9 +120,10 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
         if self._rounds and self._fired == self._rounds:
             return
         self._round, self._kind = number, str(kind)
+        self._under_way, self._planned_seconds = None, time.monotonic()
         if kind == "payload":
             self.message_port_pub(_NEXT, pdus.notice({"round": number}))
-        self._fire_if_all_are_ready()
+        self._go_on()
 
     def _on_status(self, message: Any) -> None:
         try:
@@ -126,7 +142,7 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
         elif event == "gap":
             self._armed.pop(client, None)
             self._broken.add(client)
-        self._fire_if_all_are_ready()
+        self._go_on()
 
     def _note_votes(self, number: int, client: int, votes: Any) -> None:
         """All bring equally many, or the server could not tell where they stand."""
@@ -136,33 +152,52 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
     def _is_ready(self, client: int) -> bool:
         return client in self._broken or self._armed.get(client) == self._round
 
-    def _fire_if_all_are_ready(self) -> None:
-        if self._round is not None and not self.waiting_for and not self._must_wait():
-            self._last_seconds = time.monotonic()
-            number, self._round = self._round, None
-            self._broken.clear()
-            self._fired += 1
-            expected = {"round": number, "kind": self._kind}
-            if number in self._votes:
-                expected["votes"] = self._votes[number]
-            self._votes.clear()
-            self.message_port_pub(_EXPECT, pdus.notice(expected))
-            self.message_port_pub(_FIRE, pdus.notice({"round": number}))
+    def _go_on(self) -> None:
+        """Do what is due, and be woken when the next thing may be."""
+        now, deadline = time.monotonic(), self._deadline_seconds
+        due = float("inf")
+        if self._round is not None:
+            latest = self._planned_seconds + deadline if deadline else float("inf")
+            earliest = self._fired_seconds + (1 / self._rounds_per_second if self._rounds_per_second else 0.0)
+            due = max(earliest, min(latest, now if not self.waiting_for else float("inf")))
+            if due <= now:
+                self._fire(self._round, now)
+                due = now + deadline if deadline else float("inf")
+        elif self._under_way is not None and deadline:
+            due = self._fired_seconds + deadline
+            if due <= now:
+                self._miss(self._under_way)
+                due = float("inf")
+        self._wake_in(due - now)
 
-    def _must_wait(self) -> bool:
-        """Is it too early? A timer then asks again."""
+    def _fire(self, number: int, now: float) -> None:
+        self._round, self._under_way = None, number
+        self._broken.clear()
+        self._fired += 1
+        self._fired_seconds = now
+        expected = {"round": number, "kind": self._kind}
+        if number in self._votes:
+            expected["votes"] = self._votes[number]
+        self._votes.clear()
+        self.message_port_pub(_EXPECT, pdus.notice(expected))
+        self.message_port_pub(_FIRE, pdus.notice({"round": number}))
+
+    def _miss(self, number: int) -> None:
+        self._under_way = None
+        nothing = pdus.float64_vector([float("nan")] * self._clients)
+        about = {"round": number, "kind": self._kind, "trigger_sample": float("nan")}
+        self.message_port_pub(_MISSED, pdus.notice(about | dict.fromkeys(_MEASURED, nothing)))
+
+    def _wake_in(self, seconds: float) -> None:
+        """Not a sleep here: a flowgraph cannot stop while a handler sleeps."""
         if self._timer is not None:
-            return True
-        rate = self._rounds_per_second  # a setter may change it meanwhile
-        wait = self._last_seconds + 1 / rate - time.monotonic() if rate else 0.0
-        if wait > 0:
-            # Not a sleep here: a flowgraph cannot stop while a handler sleeps.
+            self._timer.cancel()
+        self._timer = None
+        if seconds < float("inf"):
             me = self.to_basic_block()
-            self._timer = threading.Timer(wait, me._post, (_TIME_IS_UP, pmt.PMT_T))
+            self._timer = threading.Timer(max(seconds, 0.0), me._post, (_TIME_IS_UP, pmt.PMT_T))
             self._timer.daemon = True
             self._timer.start()
-        return wait > 0
 
     def _on_time_is_up(self, _message: Any) -> None:
-        self._timer = None
-        self._fire_if_all_are_ready()
+        self._go_on()

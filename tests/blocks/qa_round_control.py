@@ -21,7 +21,7 @@ class Control:
     def __init__(self, *arguments):
         self.block = round_control(*arguments)
         self.tb = gr.top_block()
-        self.ports = {name: Messages(self.tb, self.block, name) for name in ("expect", "next", "fire")}
+        self.ports = {name: Messages(self.tb, self.block, name) for name in ("expect", "next", "fire", "missed")}
         self._asked = 0
 
     def plan(self, number, kind="payload"):
@@ -161,6 +161,41 @@ def test_messages_may_overtake_each_other(order):
             control.plan(7, "acquire") if event == "plan" else control.status(event, client, 7)
             control.settle()
         assert control.fired() == [7]
+
+
+def test_who_is_late_is_not_waited_for():
+    control = Control(2, 0, 0.0, 0.2)
+    with running(control.tb):
+        control.plan(0)
+        control.status("armed", 0, 0, votes=30)
+        assert control.sent("fire", 1) == [{"round": 0}]
+        assert control.sent("expect", 1) == [{"round": 0, "kind": "payload", "votes": 30}]
+
+
+def test_a_round_without_arrivals_is_over_after_the_deadline():
+    control = Control(2, 0, 0.0, 0.2)
+    with running(control.tb):
+        control.plan(4, "acquire")
+        for client in (0, 1):
+            control.status("armed", client, 4)
+        [missed] = control.sent("missed", 1)
+        assert (missed["round"], missed["kind"]) == (4, "acquire")
+        assert np.isnan(missed["trigger_sample"])
+        for name in ("offset_samples", "sigma_samples", "power_db", "cfo_rad", "snr_db"):
+            assert np.isnan(missed[name]).all()
+            assert len(missed[name]) == 2
+        control.plan(5, "acquire")  # what the calibrator says to that
+        assert control.sent("fire", 2)[1] == {"round": 5}
+
+
+def test_a_round_that_brings_arrivals_is_not_missed():
+    control = Control(1, 0, 0.0, 0.3)
+    with running(control.tb):
+        for number in range(4):
+            control.plan(number)
+            control.status("armed", 0, number)
+        assert control.sent("fire", 4)[3] == {"round": 3}
+        assert control.sent("missed", 1)[0]["round"] == 3  # the last, and no other
 
 
 def test_stops_after_its_rounds():
