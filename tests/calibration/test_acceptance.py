@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the loop is for: clocks off by up to 20 ppm, a turnaround of 20 ms at 20 Msps, 15 dB, and all in time."""
+
+import numpy as np
+import pytest
+
+from calibration.simulation import loop_for, simulate
+from calibration.virtual import VirtualSettings
+from oac_blocks.dsp.rounds import RoundLayout
+
+WITHIN = 0.5  # samples, RMS over the clients
+BY_ROUND = 5
+
+
+def radios(clients, **more):
+    return VirtualSettings(RoundLayout(clients=clients, groups=2, answer_samples=400_000), **more)
+
+
+def assert_held(settings, rounds):
+    loop = loop_for(settings)
+    outcome = simulate(settings, rounds, loop)
+    late = outcome.residual_samples[BY_ROUND:]
+    assert outcome.kinds[BY_ROUND:] == ("payload",) * (rounds - BY_ROUND)
+    assert np.isfinite(late).all()  # everybody, in every round
+    assert np.sqrt(np.mean(late**2, axis=1)).max() < WITHIN
+    assert all(view.state == "tracking" for view in loop.clients)
+    return late
+
+
+def test_five_clients():
+    late = assert_held(radios(5), 60)
+    # The clients' own error in timing the trigger at 15 dB is 0.008, the clocks' walk in a round another 0.008.
+    assert np.sqrt(np.mean(late**2)) < 0.05
+
+
+def test_fifty_clients():
+    assert_held(radios(50), 12)
+
+
+def test_a_clock_that_walks_ten_times_as_much():
+    assert_held(radios(5, walk_ppm=1.0), 60)
+
+
+def test_left_alone_they_are_off_by_the_turnaround_times_their_rates():
+    settings = radios(5)
+    loop = loop_for(settings)
+    loop.enabled = False
+    outcome = simulate(settings, 3, loop)
+    assert np.sqrt(np.mean(outcome.residual_samples**2)) > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_five_clients_for_a_thousand_rounds(seed):
+    assert_held(radios(5, seed=seed), 1000)
+
+
+@pytest.mark.slow
+def test_fifty_clients_for_a_thousand_rounds():
+    assert_held(radios(50), 1000)
