@@ -1,10 +1,174 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The commands of the link: server, client, keys, up."""
+"""The commands of the link: server, client, keys, up. What takes long to import is imported when a command needs it."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
+
+from fl_app.config import ConfigError, Settings, load_settings
+from fl_app.console import Config, Json, Out, Set, clear_errors, say, settings_from, train_and_show
+from fl_app.interrupt import EXIT_CODE, stop_on_signal
+
+if TYPE_CHECKING:
+    from fl_app.metrics import RoundFigures
+
+Bind = Annotated[str | None, typer.Option(help="Where to listen: tcp://HOST:PORT or ipc://PATH.")]
+Keys = Annotated[Path | None, typer.Option(help="The folder of the keys that `fl_app keys` made.")]
+Air = Annotated[str | None, typer.Option(help="ideal, fading or waveform.")]
+Resume = Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with the run in this folder.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add them to `fl_app`."""
+    for command in (server, client, keys, up):
+        app.command()(command)
+
+
+def server(
+    config: Config = None,
+    changes: Set = None,
+    bind: Bind = None,
+    keys: Keys = None,
+    out: Out = None,
+    resume: Resume = None,
+    air: Air = None,
+    as_json: Json = False,
+    status_lines: Annotated[bool, typer.Option("--status-lines", hidden=True)] = False,
+) -> None:
+    """Train with clients that connect from elsewhere.
+
+    Example: fl_app server quickstart --bind tcp://0.0.0.0:7780 --keys keys
+    """
+    with clear_errors():
+        settings, path = run_of(config, changes, out, resume, {"air.name": air})
+        if bind is not None:
+            settings = settings.with_values(link={"bind": bind})
+        from fl_app.link.keys import server_keys
+        from fl_app.link.server import Link, serve
+
+        link = Link(settings.link.bind, server_keys(keys) if keys else None, say)
+        say(f"listening on {link.endpoint}" + (", for clients with listed keys" if keys else ", without keys"))
+
+        def train(settings: Settings, folder: Any, on_round: Any, should_stop: Any) -> dict[str, Any] | None:
+            def show(row: RoundFigures) -> None:
+                on_round(row)
+                tell("round", asdict(row))
+
+            result = serve(settings, folder, show, should_stop, link, lambda status: tell("status", status))
+            if result is not None:
+                tell("result", result)
+            return result
+
+        def tell(event: str, content: dict[str, Any]) -> None:
+            if status_lines:
+                typer.echo(json.dumps({"event": event, **content}))
+
+        try:
+            train_and_show(settings, path, as_json or status_lines, train, "fl_app server --resume")
+        finally:
+            link.close()
+
+
+def client(
+    server: Annotated[str, typer.Option(help="The server's endpoint, tcp://HOST:PORT.")],
+    number: Annotated[int, typer.Option("--id", min=0, help="Which of the run's clients this is, from 0.")],
+    keys: Keys = None,
+    config: Annotated[str | None, typer.Option(help="Take part only if the server has this very config.")] = None,
+    changes: Set = None,
+    data_root: Annotated[str | None, typer.Option(help="Where the data set's files are on this machine.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1.")] = None,
+    patience_seconds: Annotated[float, typer.Option(min=1, help="How long to wait for a silent server.")] = 600.0,
+    no_training: Annotated[bool, typer.Option("--no-training", help="Draw votes at random, to try a link.")] = False,
+) -> None:
+    """Take part in a run: train on this client's share of the data, and reconnect when the server comes back.
+
+    Example: fl_app client --server tcp://192.168.1.2:7780 --id 0 --keys keys
+    """
+    with clear_errors():
+        if changes and config is None:
+            raise ConfigError("--set changes the config that --config names: give both")
+        from fl_app.link.caller import Caller
+        from fl_app.link.client import Client
+        from fl_app.link.keys import client_keys
+        from fl_app.link.settings import config_hash
+        from fl_app.link.trainer import ModelTrainer, RandomVoter, Trainer
+
+        local: dict[str, dict[str, Any]] = {"run": {"workers": 0}}
+        if data_root is not None:
+            local["data"] = {"root": data_root}
+        if device is not None:
+            local["run"]["device"] = device
+        trainer: Trainer = RandomVoter(number) if no_training else ModelTrainer(number, local)
+        own_hash = "" if config is None else config_hash(load_settings(config, changes or []))
+        taking_part = Client(
+            server, Caller(number, own_hash), trainer, client_keys(keys, number) if keys else None, tell=say
+        )
+        with stop_on_signal(lambda _text: say(f"client {number}: leaving")) as should_stop:
+            try:
+                reason = taking_part.run(patience_seconds, should_stop)
+            except KeyboardInterrupt:
+                raise typer.Exit(EXIT_CODE) from None
+            finally:
+                taking_part.close()
+        say(f"client {number}: {reason}")
+        if should_stop():
+            raise typer.Exit(EXIT_CODE)
+
+
+def keys(
+    folder: Annotated[Path, typer.Argument(help="Where to write them.")],
+    clients: Annotated[int, typer.Option(min=1, max=10_000, help="How many clients, N.")],
+) -> None:
+    """Make the keys of a server and its clients.
+
+    The server needs server.key and clients.toml; client 3 needs client-3.key and server.pub, and nothing else.
+
+    Example: fl_app keys keys --clients 2
+    """
+    with clear_errors():
+        from fl_app.link.keys import make_keys
+
+        for path in make_keys(folder, clients):
+            typer.echo(path)
+
+
+def up(
+    config: Config = None,
+    changes: Set = None,
+    out: Out = None,
+    resume: Resume = None,
+    air: Air = None,
+    as_json: Json = False,
+    no_training: Annotated[bool, typer.Option("--no-training", help="Clients draw their votes at random.")] = False,
+) -> None:
+    """Start server and clients on this machine, and show them on one screen. Ctrl-C takes all of it down.
+
+    Example: fl_app up quickstart --set clients.n=4
+    """
+    with clear_errors():
+        settings, path = run_of(config, changes, out, resume, {"air.name": air})
+        from fl_app.link.up import bring_up
+
+        code = bring_up(settings, path, as_json, no_training)
+        if code:
+            raise typer.Exit(code)
+
+
+def run_of(
+    config: str | None, changes: list[str] | None, out: Path | None, resume: Path | None, options: dict[str, Any]
+) -> tuple[Settings, Path]:
+    """The settings and the folder of a new run, or of an earlier one."""
+    from fl_app.runs import RunFolder
+
+    if resume is None:
+        settings = settings_from(config, changes, options)
+        return settings, RunFolder.create(settings, out).path
+    given = {"CONFIG": config, "--set": changes, "--out": out, **options}
+    if any(value is not None and value != [] for value in given.values()):
+        raise ConfigError("--resume goes on with a run as it was begun, and takes neither a config nor changes to it")
+    return RunFolder.open(resume).settings(), resume

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Does an endpoint stay on this machine? Only there may a socket do without keys."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from fl_app.config import ConfigError
+
+_TCP = re.compile(r"tcp://(?P<host>\[[^\]]+\]|[^:/\[\]]+):(?P<port>\d+|\*)")
+
+
+def is_local(endpoint: str) -> bool:
+    """True for ipc, inproc and the loopback interface; a ConfigError for what ZeroMQ cannot bind or connect to."""
+    if re.fullmatch(r"(ipc|inproc)://.+", endpoint):
+        return True
+    match = _TCP.fullmatch(endpoint)
+    if match is None:
+        raise ConfigError(f"{endpoint!r} is no endpoint: write tcp://HOST:PORT or ipc://PATH")
+    host = match["host"].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def on_loopback(endpoint: str) -> str:
+    """The same port, on 127.0.0.1."""
+    match = _TCP.fullmatch(endpoint)
+    assert match is not None
+    return f"tcp://127.0.0.1:{match['port']}"

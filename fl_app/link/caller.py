@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A client's side of the protocol, without a socket: messages in, messages out, and the work that is to be done.
+
+It joins, says when it is prepared, follows the model by what changed, and answers what it is asked; it shows that it
+lives, and introduces itself again when the server no longer knows it. Whatever is lost on the way is asked for or sent
+again, so that no message matters by itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl_app.link.desk import HASH_CHARS, JobKind
+from fl_app.link.downlink import Replica
+from fl_app.link.wire import MAX_HEADER_BYTES, NO_ROUND, SERVER, Frame, Message, WireError, pack, unpack
+
+_log = logging.getLogger(__name__)
+
+Phase = Literal["joining", "preparing", "prepared", "ready", "refused", "stopped"]
+
+FIRST_HEARTBEAT_SECONDS = 0.25  # until the welcome says how often
+BYTES_BEFORE_WELCOME = 1_000_000
+REASON_CHARS = 4096
+MOST_PARAMETERS = 2**34
+
+
+@dataclass(frozen=True)
+class Welcome:
+    """What the server tells each client first."""
+
+    config: str  # TOML
+    config_hash: str
+    fingerprint: str
+    d: int
+    payload_here: bool
+    heartbeat_seconds: float
+    silent_seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """What a client is asked to do, and with which model."""
+
+    kind: JobKind
+    round: int
+    checksum: str  # of the model: the same work twice has the same answer
+    w: NDArray[np.float32]
+    selected: NDArray[np.int64]
+
+    @property
+    def key(self) -> tuple[str, int, str]:
+        return (self.kind, self.round, self.checksum)
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The answer to a work, as it goes to the server."""
+
+    body: Mapping[str, Any]
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+
+class Caller:
+    """One client of one run."""
+
+    def __init__(self, client: int, config_hash: str = "") -> None:
+        self.client, self._config_hash = client, config_hash
+        self.phase: Phase = "joining"
+        self.reason = ""  # why it was refused or stopped
+        self.welcome: Welcome | None = None
+        self.heard: float | None = None  # when the server last spoke
+        self.bad_messages = 0
+        self._instance = secrets.token_hex(16)
+        self._sequence, self._received = 0, 0
+        self._prepared: tuple[int, str] | None = None  # d and fingerprint, once the data is there
+        self._replica: Replica | None = None
+        self._state, self._checksum = NO_ROUND, ""
+        self._wanted: Work | None = None
+        self._running: Work | None = None
+        self._answer: tuple[tuple[str, int, str], Result] | None = None
+        self._resync_at = float("-inf")
+
+    @property
+    def heartbeat_seconds(self) -> float:
+        return self.welcome.heartbeat_seconds if self.welcome else FIRST_HEARTBEAT_SECONDS
+
+    @property
+    def is_over(self) -> bool:
+        return self.phase in ("refused", "stopped")
+
+    # What the client does
+
+    def tick(self) -> list[list[Frame]]:
+        """To be called once in every heartbeat: what is due by the clock."""
+        if self.is_over:
+            return []
+        if self.phase == "joining":
+            return [self._join()]
+        if self.phase == "prepared":
+            return [self._ready()]
+        busy = f"{self._running.kind} {self._running.round}" if self._running else ""
+        return [self._pack("heartbeat", {"have": self._state, "busy": busy})]
+
+    def prepared(self, d: int, fingerprint: str) -> list[list[Frame]]:
+        """Data and model are there."""
+        self._prepared = (d, fingerprint)
+        if self.phase != "preparing":
+            return []
+        self.phase = "prepared"
+        return [self._ready()]
+
+    def next_work(self) -> Work | None:
+        """What to begin with now; None while nothing is to be done, or something is being done."""
+        if self._wanted is None or self._running is not None or self._has_answer(self._wanted):
+            return None
+        self._running = self._wanted
+        return self._running
+
+    def finish(self, work: Work, result: Result) -> list[list[Frame]]:
+        """The answer; it is sent if it is still asked for."""
+        self._running, self._answer = None, (work.key, result)
+        return self._send_answer()
+
+    def leave(self) -> list[list[Frame]]:
+        """Before the client goes."""
+        return [] if self.is_over else [self._pack("leave")]
+
+    # Messages
+
+    def handle(self, frames: list[Frame], now: float) -> list[list[Frame]]:
+        """One message of the server; what is to be sent because of it."""
+        try:
+            message = unpack(frames, self._max_bytes())
+            if message.sender != SERVER:
+                raise WireError("it is not from the server")
+            return self._on_message(message, now)
+        except WireError as error:
+            self.bad_messages += 1
+            _log.warning("dropped a message of the server: %s", error)
+            return []
+
+    def _max_bytes(self) -> int:
+        return BYTES_BEFORE_WELCOME + (16 * self.welcome.d if self.welcome else 0)
+
+    def _on_message(self, message: Message, now: float) -> list[list[Frame]]:
+        if self.is_over:
+            return []
+        if message.type == "welcome":
+            self.heard = now
+            return self._on_welcome(message)
+        if message.sequence:  # 0: from a server that does not know us
+            if message.sequence <= self._received:
+                raise WireError(f"number {message.sequence} after {self._received}: replayed or out of order")
+            self._received = message.sequence
+        self.heard = now
+        if message.type == "rejoin":
+            return self._on_rejoin()
+        if message.type == "refused":
+            self.phase, self.reason = "refused", message.text("reason", REASON_CHARS)
+            return []
+        if message.type == "stop":
+            self.reason = message.text("reason", REASON_CHARS)
+            frames = self.leave()
+            self.phase = "stopped"
+            return frames
+        if message.type == "model":
+            return self._on_model(message)
+        if message.type == "work":
+            return self._on_work(message, now)
+        if message.type != "beat":
+            raise WireError(f"there is no message of type {message.type!r}")
+        return []
+
+    def _on_welcome(self, message: Message) -> list[list[Frame]]:
+        if self.phase != "joining":
+            return []  # the answer to a join that we sent twice
+        welcome = Welcome(
+            config=message.text("config", MAX_HEADER_BYTES),
+            config_hash=message.text("config_hash", HASH_CHARS),
+            fingerprint=message.text("fingerprint", HASH_CHARS),
+            d=message.whole("d", 1, MOST_PARAMETERS),
+            payload_here=message.flag("payload_here"),
+            heartbeat_seconds=max(0.01, min(message.seconds("heartbeat_seconds"), 60.0)),
+            silent_seconds=message.seconds("silent_seconds"),
+        )
+        self._received = message.sequence
+        same_run = self.welcome is not None and self.welcome.fingerprint == welcome.fingerprint
+        self.welcome, self.phase = welcome, "preparing"
+        if not same_run:
+            self._prepared = None
+        if self._prepared is None:
+            return []
+        self.phase = "prepared"
+        return [self._ready()]
+
+    def _on_rejoin(self) -> list[list[Frame]]:
+        if self.phase == "joining":
+            return []  # we are at it
+        self.phase, self._wanted = "joining", None
+        return [self._join()]
+
+    def _on_model(self, message: Message) -> list[list[Frame]]:
+        self._check_phase(message)
+        assert self.welcome is not None
+        replica = Replica.from_message(message, self.welcome.d)
+        checksum = replica.checksum()
+        if checksum != message.text("checksum", HASH_CHARS):
+            raise WireError("model: its checksum does not fit")
+        self._replica, self._state, self._checksum = replica, message.round, checksum
+        self.phase = "ready"
+        return []
+
+    def _on_work(self, message: Message, now: float) -> list[list[Frame]]:
+        self._check_phase(message)
+        kind, state = message.text("kind", 16), message.whole("state", 0, 2**62)
+        checksum = message.text("checksum", HASH_CHARS)
+        if kind not in ("train", "measure"):
+            raise WireError(f"work: there is no kind {kind!r}")
+        if not self._follow(message, state, checksum):
+            return self._resync(now)
+        self.phase = "ready"
+        assert self._replica is not None
+        job: JobKind = "train" if kind == "train" else "measure"
+        self._wanted = Work(job, message.round, checksum, self._replica.w, self._replica.selected)
+        return self._send_answer()  # if the one that we sent was lost
+
+    def _check_phase(self, message: Message) -> None:
+        if self.phase not in ("prepared", "ready"):
+            raise WireError(f"{message.type}: it comes before its time ({self.phase})")
+
+    def _follow(self, message: Message, state: int, checksum: str) -> bool:
+        """Bring our copy of the model to this state. False if that is not possible with what came."""
+        if self._replica is None:
+            return False
+        if self._checksum != checksum:
+            if self._state != state - 1 or "mask" not in message.arrays:
+                return False
+            self._replica.apply(message)
+            self._checksum = self._replica.checksum()
+        if self._checksum != checksum:
+            self._replica, self._state, self._checksum = None, NO_ROUND, ""
+            return False
+        self._state = state
+        return True
+
+    def _resync(self, now: float) -> list[list[Frame]]:
+        if now - self._resync_at <= self.heartbeat_seconds:
+            return []
+        self._resync_at = now
+        return [self._pack("resync")]
+
+    # Sending
+
+    def _has_answer(self, work: Work) -> bool:
+        return self._answer is not None and self._answer[0] == work.key
+
+    def _send_answer(self) -> list[list[Frame]]:
+        if self._wanted is None or self._answer is None or self._answer[0] != self._wanted.key:
+            return []
+        kind, result = ("done" if self._wanted.kind == "train" else "statistics"), self._answer[1]
+        return [self._pack(kind, result.body, self._wanted.round, result.arrays)]
+
+    def _join(self) -> list[Frame]:
+        return self._pack("join", {"instance": self._instance, "config_hash": self._config_hash})
+
+    def _ready(self) -> list[Frame]:
+        assert self._prepared is not None
+        d, fingerprint = self._prepared
+        body = {"d": d, "fingerprint": fingerprint, "have": self._state, "checksum": self._checksum}
+        return self._pack("ready", body)
+
+    def _pack(
+        self,
+        kind: str,
+        body: Mapping[str, Any] | None = None,
+        round_: int = NO_ROUND,
+        arrays: Mapping[str, NDArray[Any]] | None = None,
+    ) -> list[Frame]:
+        self._sequence += 1
+        return pack(Message(kind, self.client, round_, self._sequence, body or {}, arrays or {}))

@@ -1,0 +1,470 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The server's side of the protocol, without a socket: messages in, messages out, and the answers to the open job.
+
+    outgoing = desk.handle(identity, user, frames, now)     # never raises, whatever the frames are
+
+A connection is known by the identity that ZeroMQ gave it, and with CURVE by its public key. Who sends what cannot be
+read, is not his to say, comes twice or in the wrong order gets a strike for it; after a few he is cut off. What honest
+clients send over a bad network (late answers, answers once more) is counted and dropped without a strike.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl_app.air.base import Mode
+from fl_app.link.downlink import Arrays
+from fl_app.link.wire import NO_ROUND, SERVER, Frame, Message, WireError, pack_header, unpack
+
+_log = logging.getLogger(__name__)
+
+JobKind = Literal["train", "measure"]
+State = Literal["preparing", "ready"]
+
+KNOWN_PEERS = 1024  # strikes are remembered for so many; the oldest are forgotten
+INSTANCE_CHARS = 64
+HASH_CHARS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """What holds for the whole run."""
+
+    n_clients: int
+    d: int
+    mode: Mode
+    eta: float
+    config: str  # TOML
+    config_hash: str
+    fingerprint: str
+    heartbeat_seconds: float
+    silent_seconds: float
+    cut_off_after: int
+    buffers: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)  # name -> dtype, shape
+    admitted: Mapping[str, int] | None = None  # public key -> client's number; None without CURVE
+    payload_here: bool = True  # the payload comes with `done`; otherwise the client hands it to a radio by itself
+
+    @property
+    def max_bytes(self) -> int:
+        """Of a client's message: no payload is larger than the model in float32."""
+        buffers = sum(8 * int(np.prod(shape)) for _, shape in self.buffers.values())
+        return 4 * self.d + buffers + 100_000
+
+
+@dataclass(frozen=True, eq=False)
+class Outgoing:
+    identity: bytes
+    frames: Sequence[Frame]
+    kind: str
+
+
+@dataclass(eq=False)
+class Session:
+    """A client that has joined, as long as its connection lasts."""
+
+    identity: bytes
+    client: int
+    instance: str  # drawn by the client when it starts: tells its second connection from a second client
+    heard: float  # when, on the clock of `now`
+    received: int  # the last sequence
+    state: State = "preparing"
+    sent: int = 0  # our last sequence
+    model_state: int = NO_ROUND  # the round whose start its copy of the model stands at, as far as we know
+    told: float = float("-inf")  # when it was last told of the open job
+    modelled: float = float("-inf")  # when the whole model last went to it
+    answered: int = NO_ROUND  # the last round that it answered
+    late: int = 0
+    seconds: float | None = None  # that its last answer took
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a client has for a job. Training: payload (None where it is not finite), loss. Measuring: arrays."""
+
+    client: int
+    seconds: float
+    loss: float = 0.0
+    payload: NDArray[Any] | None = None
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Job:
+    kind: JobKind
+    round: int
+    k: int
+    answers: dict[int, Answer] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind} {self.round}"
+
+
+@dataclass(frozen=True, eq=False)
+class _Packed:
+    """Arrays as they go out, made once for all clients."""
+
+    declared: list[tuple[str, str, list[int]]]
+    frames: list[bytes]
+
+    @classmethod
+    def of(cls, arrays: Arrays) -> _Packed:
+        declared = [(name, array.dtype.name, list(array.shape)) for name, array in arrays.items()]
+        return cls(declared, [np.ascontiguousarray(array).tobytes() for array in arrays.values()])
+
+
+_NOTHING = _Packed([], [])
+
+
+class Desk:
+    """Sessions, strikes, and one job at a time."""
+
+    def __init__(
+        self, terms: Terms, whole_model: Callable[[], Arrays], is_reachable: Callable[[bytes], bool] = lambda _: True
+    ) -> None:
+        self.terms, self._whole_model, self._is_reachable = terms, whole_model, is_reachable
+        self.sessions: dict[bytes, Session] = {}
+        self.by_client: dict[int, Session] = {}
+        self.counts: Counter[str] = Counter()
+        self.job: Job | None = None
+        self.stopped: str | None = None
+        self._strikes: OrderedDict[str, int] = OrderedDict()
+        self._state, self._checksum = NO_ROUND, ""
+        self._change: _Packed | None = None
+        self._model: _Packed | None = None
+        self._last_round = NO_ROUND
+        self._handlers: dict[str, Callable[[Session, Message, float], list[Outgoing]]] = {
+            "ready": self._on_ready,
+            "done": self._on_done,
+            "statistics": self._on_statistics,
+            "heartbeat": self._on_heartbeat,
+            "resync": self._on_resync,
+            "leave": self._on_leave,
+        }
+
+    # The model and the job
+
+    def set_state(self, state: int, change: Arrays | None, checksum: str) -> None:
+        """The model now stands at the start of round `state`; `change` is how it got there from the round before.
+
+        None: the first state of all, which clients can only have whole. Without arrays: the round brought nothing.
+        """
+        self._state, self._checksum = state, checksum
+        self._change = None if change is None else _Packed.of(change)
+        self._model = None
+
+    def open(self, kind: JobKind, round_: int, k: int, now: float) -> list[Outgoing]:
+        """A new job for all who are ready."""
+        self.job, self._last_round = Job(kind, round_, k), round_
+        return [out for session in self.ready() for out in self._tell(session, now)]
+
+    def close(self) -> Job:
+        assert self.job is not None
+        job, self.job = self.job, None
+        return job
+
+    def ready(self) -> list[Session]:
+        return [session for session in self.sessions.values() if session.state == "ready"]
+
+    def waiting_for(self, now: float) -> list[int]:
+        """Clients that are there and have not answered the job. Who is silent for too long is not waited for."""
+        answers = self.job.answers if self.job else {}
+        return [
+            session.client
+            for session in self.ready()
+            if session.client not in answers and now - session.heard <= self.terms.silent_seconds
+        ]
+
+    def beats(self) -> list[Outgoing]:
+        """A sign of life for everybody, and a probe: sending to a connection that is gone fails at once."""
+        return [self.beat(session) for session in self.sessions.values()]
+
+    def beat(self, session: Session) -> Outgoing:
+        return self._send(session, "beat")
+
+    def forgive(self, seconds: float) -> None:
+        """The server did not listen for so long: nobody was silent meanwhile."""
+        for session in self.sessions.values():
+            session.heard += seconds
+
+    def gone(self, identity: bytes) -> None:
+        """The connection was lost."""
+        session = self.sessions.get(identity)
+        if session is not None:
+            _log.info("client %d is gone", session.client)
+            self._drop(session)
+
+    def stop(self, reason: str) -> list[Outgoing]:
+        """The run is over; from here on everybody is told so, whatever he asks."""
+        self.stopped = reason
+        return [self._send(session, "stop", {"reason": reason}) for session in self.sessions.values()]
+
+    def snapshot(self, now: float) -> list[dict[str, Any]]:
+        """All clients of the run, as a screen shows them."""
+        return [self._describe(client, now) for client in range(self.terms.n_clients)]
+
+    def _describe(self, client: int, now: float) -> dict[str, Any]:
+        session = self.by_client.get(client)
+        if session is None:
+            return {"id": client, "state": "absent", "late": 0, "seconds": None}
+        state: str = session.state
+        if now - session.heard > self.terms.silent_seconds:
+            state = "silent"
+        elif state == "ready" and self.job is not None:
+            state = "answered" if client in self.job.answers else "working"
+        return {"id": client, "state": state, "late": session.late, "seconds": session.seconds}
+
+    # Messages
+
+    def handle(self, identity: bytes, user: str | None, frames: Sequence[Frame], now: float) -> list[Outgoing]:
+        """One message of a connection; what is to be sent because of it."""
+        peer = user or identity.hex()
+        if self._strikes.get(peer, 0) >= self.terms.cut_off_after:
+            self.counts["after cut off"] += 1
+            return []
+        try:
+            message = unpack(frames, self.terms.max_bytes)
+            if message.type == "join":
+                return self._on_join(identity, user, message, now)
+            return self._on_message(identity, message, now)
+        except WireError as error:
+            return self._strike(identity, peer, str(error))
+
+    def _strike(self, identity: bytes, peer: str, why: str) -> list[Outgoing]:
+        session = self.sessions.get(identity)
+        name = f"client {session.client}" if session else f"connection {peer[:16]}"
+        strikes = self._strikes.pop(peer, 0) + 1
+        self._strikes[peer] = strikes
+        if len(self._strikes) > KNOWN_PEERS:
+            self._strikes.popitem(last=False)
+        self.counts["bad"] += 1
+        _log.warning("dropped a message of %s: %s", name, why)
+        if strikes < self.terms.cut_off_after:
+            return []
+        _log.warning("%s is cut off after %d bad messages", name, strikes)
+        self.counts["cut off"] += 1
+        if session is not None:
+            self._drop(session)
+        return [self._reply(identity, "refused", {"reason": f"cut off after {strikes} bad messages"})]
+
+    def _on_message(self, identity: bytes, message: Message, now: float) -> list[Outgoing]:
+        handler = self._handlers.get(message.type)
+        if handler is None:
+            raise WireError(f"there is no message of type {message.type!r}")
+        session = self.sessions.get(identity)
+        if session is None:
+            # A client of before the server or the connection broke: it is asked to introduce itself again.
+            self.counts["unknown"] += 1
+            return [self._reply(identity, "rejoin")] if self.stopped is None else self._farewell(identity)
+        self._check_order(session, message)
+        session.received, session.heard = message.sequence, now
+        if self.stopped is not None and message.type != "leave":
+            return [self._send(session, "stop", {"reason": self.stopped})]
+        return handler(session, message, now)
+
+    def _check_order(self, session: Session, message: Message) -> None:
+        if message.sender != session.client:
+            raise WireError(f"it speaks in the name of client {message.sender}")
+        if message.sequence <= session.received:
+            raise WireError(f"number {message.sequence} after {session.received}: replayed or out of order")
+
+    def _on_join(self, identity: bytes, user: str | None, message: Message, now: float) -> list[Outgoing]:
+        client, instance = message.sender, message.text("instance", INSTANCE_CHARS)
+        config_hash = message.text("config_hash", HASH_CHARS)
+        own = self.sessions.get(identity)
+        if own is not None:
+            self._check_order(own, message)
+        if self.stopped is not None:
+            return self._farewell(identity)
+        why = self._why_not(client, user, instance, config_hash, identity, now)
+        if why is not None:
+            self.counts["refused"] += 1
+            _log.warning("refused: %s", why)
+            return [self._reply(identity, "refused", {"reason": why})]
+        earlier = self.by_client.get(client)
+        if earlier is not None:
+            self._drop(earlier)
+        session = Session(identity, client, instance, now, message.sequence)
+        if earlier is not None and earlier.identity == identity:
+            session.sent = earlier.sent
+        self.sessions[identity] = self.by_client[client] = session
+        terms = self.terms
+        body = {
+            "config": terms.config,
+            "config_hash": terms.config_hash,
+            "fingerprint": terms.fingerprint,
+            "d": terms.d,
+            "payload_here": terms.payload_here,
+            "heartbeat_seconds": terms.heartbeat_seconds,
+            "silent_seconds": terms.silent_seconds,
+        }
+        return [self._send(session, "welcome", body)]
+
+    def _why_not(
+        self, client: int, user: str | None, instance: str, config_hash: str, identity: bytes, now: float
+    ) -> str | None:
+        """Why a client cannot join, in a sentence; None if it can."""
+        terms = self.terms
+        if not 0 <= client < terms.n_clients:
+            return f"client {client}: this run has the clients 0 to {terms.n_clients - 1}"
+        if terms.admitted is not None and terms.admitted.get(user or "") != client:
+            return f"client {client}: this key is admitted for another client"
+        if config_hash and config_hash != terms.config_hash:
+            return f"client {client} has another config ({config_hash}) than this run ({terms.config_hash})"
+        other = self.by_client.get(client)
+        if other is None or other.identity == identity or other.instance == instance:
+            return None
+        if now - other.heard > terms.silent_seconds or not self._is_reachable(other.identity):
+            return None
+        return f"client {client} is here already; give each client an --id of its own"
+
+    def _on_ready(self, session: Session, message: Message, now: float) -> list[Outgoing]:
+        terms, d = self.terms, message.whole("d", 0, 2**62)
+        fingerprint = message.text("fingerprint", HASH_CHARS)
+        have, checksum = message.whole("have", NO_ROUND, 2**62), message.text("checksum", HASH_CHARS)
+        why = None
+        if d != terms.d:
+            why = f"client {session.client} has a model of {d} parameters, this run's has {terms.d}"
+        elif fingerprint != terms.fingerprint:
+            why = f"client {session.client} has other data, another split or other first weights than the server"
+        if why is not None:
+            self.counts["refused"] += 1
+            _log.warning("refused: %s", why)
+            self._drop(session)
+            return [self._send(session, "refused", {"reason": why})]
+        session.state = "ready"
+        session.model_state = have if have == self._state and checksum == self._checksum else NO_ROUND
+        return self._tell(session, now)
+
+    def _on_done(self, session: Session, message: Message, _now: float) -> list[Outgoing]:
+        job = self._answered_job(session, message, "train")
+        if job is None:
+            return []
+        loss, seconds, sent = message.number("loss"), message.seconds("seconds"), message.flag("sent")
+        payload = None
+        if sent and self.terms.payload_here:
+            payload = self._payload(message, job.k)
+        elif message.arrays:
+            raise WireError("done: there is an array, and none was due")
+        self._take(session, job, Answer(session.client, seconds, loss, payload))
+        return []
+
+    def _payload(self, message: Message, k: int) -> NDArray[Any]:
+        """One vote for each entry, or one finite number: that is all the say that a client has."""
+        if self.terms.mode == "onebit":
+            votes = message.array("payload", "int8", k)
+            if votes.size and (votes.min() < -1 or votes.max() > 1):
+                raise WireError("done: a vote is -1, 0 or +1")
+            return votes
+        entries = message.array("payload", "float32", k)
+        if not np.isfinite(entries).all():
+            raise WireError("done: an entry is not finite")
+        return entries
+
+    def _on_statistics(self, session: Session, message: Message, _now: float) -> list[Outgoing]:
+        job = self._answered_job(session, message, "measure")
+        if job is None:
+            return []
+        specs = self.terms.buffers
+        if message.arrays.keys() != specs.keys():
+            raise WireError("statistics: other buffers than the model's")
+        arrays = {name: message.array(name, dtype, *shape) for name, (dtype, shape) in specs.items()}
+        self._take(session, job, Answer(session.client, message.seconds("seconds"), arrays=arrays))
+        return []
+
+    def _answered_job(self, session: Session, message: Message, kind: JobKind) -> Job | None:
+        """The job that this answers; None if it is over, or was answered before."""
+        job = self.job
+        if message.round > self._last_round:
+            raise WireError(f"{message.type}: round {message.round} was not asked for yet")
+        if job is None or (job.kind, job.round) != (kind, message.round):
+            self.counts["late"] += 1
+            session.late += 1
+            return None
+        if session.client in job.answers:
+            self.counts["repeated"] += 1
+            return None
+        return job
+
+    def _take(self, session: Session, job: Job, answer: Answer) -> None:
+        job.answers[session.client] = answer
+        session.answered, session.seconds = job.round, answer.seconds
+
+    def _on_heartbeat(self, session: Session, message: Message, now: float) -> list[Outgoing]:
+        """Also shows whether the client has what it was sent: if not, it was lost, and is sent again."""
+        have, busy = message.whole("have", NO_ROUND, 2**62), message.text("busy", HASH_CHARS)
+        job = self.job
+        if session.state != "ready" or job is None or session.client in job.answers or busy == job.title:
+            return []
+        if now - session.told <= 2 * self.terms.heartbeat_seconds:
+            return []  # the heartbeat may have been sent before the job arrived
+        session.model_state = have
+        self.counts["sent again"] += 1
+        return self._tell(session, now)
+
+    def _on_resync(self, session: Session, _message: Message, now: float) -> list[Outgoing]:
+        """The client's checksum differs, or it missed a change."""
+        if session.state != "ready":
+            return []
+        session.model_state = NO_ROUND
+        return self._tell(session, now)
+
+    def _on_leave(self, session: Session, _message: Message, _now: float) -> list[Outgoing]:
+        _log.info("client %d leaves", session.client)
+        self._drop(session)
+        return []
+
+    # Sending
+
+    def _tell(self, session: Session, now: float) -> list[Outgoing]:
+        """The open job, with what this client lacks of the model."""
+        outgoing, arrays = [], _NOTHING
+        if session.model_state != self._state:
+            if session.model_state == self._state - 1 and self._change is not None and self.job is not None:
+                arrays = self._change
+            elif now - session.modelled > 2 * self.terms.heartbeat_seconds:  # otherwise it is on its way
+                outgoing.append(self._send_model(session, now))
+        if self.job is not None:
+            body = {"kind": self.job.kind, "state": self._state, "checksum": self._checksum}
+            outgoing.append(self._send(session, "work", body, self.job.round, arrays))
+            session.model_state, session.told = self._state, now
+        return outgoing
+
+    def _send_model(self, session: Session, now: float) -> Outgoing:
+        if self._model is None:
+            self._model = _Packed.of(self._whole_model())
+        self.counts["whole models"] += 1
+        session.model_state, session.modelled = self._state, now
+        body = {"mode": self.terms.mode, "eta": self.terms.eta, "checksum": self._checksum}
+        return self._send(session, "model", body, self._state, self._model)
+
+    def _send(
+        self,
+        session: Session,
+        kind: str,
+        body: Mapping[str, Any] | None = None,
+        round_: int = NO_ROUND,
+        arrays: _Packed = _NOTHING,
+    ) -> Outgoing:
+        session.sent += 1
+        header = pack_header(Message(kind, SERVER, round_, session.sent, body or {}), arrays.declared)
+        return Outgoing(session.identity, [header, *arrays.frames], kind)
+
+    def _reply(self, identity: bytes, kind: str, body: Mapping[str, Any] | None = None) -> Outgoing:
+        """To a connection without a session."""
+        return Outgoing(identity, [pack_header(Message(kind, SERVER, NO_ROUND, 0, body or {}), [])], kind)
+
+    def _farewell(self, identity: bytes) -> list[Outgoing]:
+        return [self._reply(identity, "stop", {"reason": self.stopped})]
+
+    def _drop(self, session: Session) -> None:
+        self.sessions.pop(session.identity, None)
+        if self.by_client.get(session.client) is session:
+            del self.by_client[session.client]

@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The server as a process: the training loop of `fl_app.train`, with clients at the other end of a ROUTER socket.
+
+`LinkWorkers` is to the loop what a pool of processes is to `fl_app train`: it is handed a broadcast and brings reports.
+So selection, air, checkpoints and figures are the same code, and with all clients present so are the bits.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import zmq
+from numpy.typing import NDArray
+from zmq.auth.thread import ThreadAuthenticator
+
+from fl_app.client import Broadcast, ClientReport, Samples, Task
+from fl_app.config import ConfigError, Settings
+from fl_app.link.address import is_local, on_loopback
+from fl_app.link.desk import Answer, Desk, Job, JobKind, Outgoing, Terms
+from fl_app.link.downlink import change_of, checksum_of, whole_model
+from fl_app.link.keys import ServerKeys
+from fl_app.link.settings import config_hash
+from fl_app.metrics import RoundFigures
+from fl_app.models import Buffers, get_buffers
+from fl_app.runs import RunFolder
+from fl_app.server import Server
+from fl_app.train import train
+from fl_app.workers import DataOf, InProcess
+
+_log = logging.getLogger(__name__)
+
+QUEUED_MESSAGES = 32  # to a client that does not read; what it misses then, it asks for
+BACKLOG = 1024  # connections that may come at the same moment
+MESSAGES_AT_ONCE = 256  # before the clock is looked at again
+FAREWELL_SECONDS = 2.0  # how long clients are told that the run is over
+
+Status = dict[str, Any]
+
+
+class LinkError(RuntimeError):
+    """The link cannot be had, or too few clients are there; the message says which and what to do."""
+
+
+class Link:
+    """The ROUTER socket, and the desk behind it."""
+
+    def __init__(self, bind: str, keys: ServerKeys | None, tell: Callable[[str], None]) -> None:
+        if keys is None and not is_local(bind):
+            tell(f"without keys the server listens on this machine alone: {on_loopback(bind)} instead of {bind}")
+            bind = on_loopback(bind)
+        self.keys, self.desk, self.sent_bytes, self.told = keys, None, 0, set[bytes]()
+        self._context = zmq.Context()
+        self._authenticator: ThreadAuthenticator | None = None
+        self._socket = self._context.socket(zmq.ROUTER)
+        try:
+            self._open(bind)
+        except zmq.ZMQError as error:
+            self.close()
+            raise LinkError(f"cannot listen on {bind}: {error.strerror}") from None
+
+    desk: Desk | None
+
+    def _open(self, bind: str) -> None:
+        socket = self._socket
+        socket.set(zmq.LINGER, 0)
+        socket.set(zmq.ROUTER_MANDATORY, 1)  # sending to a connection that is gone is an error, not silence
+        socket.set(zmq.SNDHWM, QUEUED_MESSAGES)
+        socket.set(zmq.BACKLOG, BACKLOG)
+        if self.keys is not None:
+            self._authenticator = ThreadAuthenticator(self._context)
+            self._authenticator.start()
+            self._authenticator.configure_curve_callback("*", _Admission(self.keys.admitted))
+            socket.set(zmq.CURVE_SERVER, 1)
+            socket.set(zmq.CURVE_SECRETKEY, self.keys.pair.secret.encode())
+        socket.bind(bind)
+        self.endpoint: str = socket.get_string(zmq.LAST_ENDPOINT)
+
+    def serve(self, desk: Desk) -> None:
+        """From here on this desk answers. No message may be much larger than the largest one that it takes."""
+        self.desk = desk
+        self._beat_at, self._listened_at = 0.0, time.monotonic()
+        self._socket.set(zmq.MAXMSGSIZE, 2 * desk.terms.max_bytes)
+
+    def send(self, outgoing: list[Outgoing]) -> None:
+        for one in outgoing:
+            self._send_one(one)
+
+    def _send_one(self, one: Outgoing) -> bool:
+        try:
+            self._socket.send_multipart([one.identity, *one.frames], zmq.DONTWAIT, copy=False)
+        except zmq.Again:
+            return True  # it does not read at the moment; its heartbeats will show what it lacks
+        except zmq.ZMQError as error:
+            if error.errno != zmq.EHOSTUNREACH:
+                raise
+            if self.desk is not None:
+                self.desk.gone(one.identity)
+            return False
+        if one.kind in ("work", "model"):
+            self.sent_bytes += sum(len(frame) for frame in one.frames)
+            self.told.add(one.identity)
+        return True
+
+    def is_reachable(self, identity: bytes) -> bool:
+        session = self.desk.sessions.get(identity) if self.desk else None
+        assert self.desk is not None
+        return session is not None and self._send_one(self.desk.beat(session))
+
+    def pump(self, seconds: float) -> None:
+        """Let messages in and out, for so long or until some have come."""
+        desk = self.desk
+        assert desk is not None
+        now = time.monotonic()
+        if now - self._listened_at > desk.terms.heartbeat_seconds:
+            desk.forgive(now - self._listened_at)  # the air or the test set took its time
+        if now >= self._beat_at:
+            self._beat_at = now + desk.terms.heartbeat_seconds
+            self.send(desk.beats())
+        seconds = max(0.0, min(seconds, self._beat_at - now))
+        came = self._socket.poll(int(1000 * seconds) + 1)
+        self._listened_at = time.monotonic()
+        for _ in range(MESSAGES_AT_ONCE if came else 0):
+            try:
+                identity, *frames = self._socket.recv_multipart(zmq.DONTWAIT, copy=False)
+            except zmq.Again:
+                return
+            self.send(desk.handle(identity.bytes, self._user(identity), [f.buffer for f in frames], time.monotonic()))
+
+    def _user(self, frame: zmq.Frame) -> str | None:
+        """Whose connection it is, as CURVE has shown."""
+        return str(frame.get("User-Id")) if self.keys is not None else None
+
+    def farewell(self, reason: str) -> None:
+        """Tell all clients that the run is over, until they have left or some time has passed."""
+        if self.desk is None:
+            return
+        self.send(self.desk.stop(reason))
+        deadline = time.monotonic() + FAREWELL_SECONDS
+        while self.desk.sessions and time.monotonic() < deadline:
+            self.pump(deadline - time.monotonic())
+
+    def close(self) -> None:
+        self._socket.close(linger=200)
+        if self._authenticator is not None:
+            self._authenticator.stop()
+        self._context.term()
+
+
+class _Admission:
+    """Whom the server lets in: who has a key that is listed, and nobody else."""
+
+    def __init__(self, admitted: dict[str, int]) -> None:
+        self._admitted = admitted
+
+    def callback(self, _domain: str, key: bytes) -> bool:
+        if key.decode("ascii", "replace") in self._admitted:
+            return True
+        _log.warning("refused a connection with a key that is not listed: %s", key.decode("ascii", "replace"))
+        return False
+
+
+class LinkWorkers(InProcess):
+    """Clients elsewhere. The test set is evaluated here."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        link: Link,
+        should_stop: Callable[[], bool],
+        on_status: Callable[[Status], None] = lambda _status: None,
+    ) -> None:
+        if settings.link.min_clients > settings.clients.n:
+            raise ConfigError(
+                f"[link] min_clients = {settings.link.min_clients}: there are only {settings.clients.n} clients"
+            )
+        self._settings, self._link, self._should_stop, self._on_status = settings, link, should_stop, on_status
+        self._state: int | None = None
+        self._sent: NDArray[np.int64]
+        self._updates = 0
+        self._status_at = 0.0
+        self._absent = 0
+
+    def assign(self, task: Task, n_clients: int, data_of: DataOf, test: Samples) -> None:  # noqa: ARG002
+        super().assign(task, 0, data_of, test)  # the clients' data is theirs
+        buffers = get_buffers(self._group.model)
+        self._specs = {name: (buffer.dtype.name, buffer.shape) for name, buffer in buffers.items()}
+
+    def begin(self, server: Server, fingerprint: str) -> None:
+        settings, link = self._settings, self._settings.link
+        self._server = server
+        terms = Terms(
+            n_clients=settings.clients.n,
+            d=server.d,
+            mode=server.mode,
+            eta=server.eta,
+            config=settings.toml(),
+            config_hash=config_hash(settings),
+            fingerprint=fingerprint,
+            heartbeat_seconds=link.heartbeat_seconds,
+            silent_seconds=link.silent_seconds,
+            cut_off_after=link.cut_off_after,
+            buffers=self._specs,
+            admitted=None if self._link.keys is None else self._link.keys.admitted,
+        )
+        self._desk = Desk(terms, lambda: whole_model(server), self._link.is_reachable)
+
+    def train(self, broadcast: Broadcast) -> list[ClientReport]:
+        if self._state is None:
+            self._follow(broadcast.t)
+            self._gather()
+        self._follow(broadcast.t)
+        answers = self._ask("train", broadcast.t)
+        self._absent = self._settings.clients.n - len(answers)
+        return [ClientReport(one.client, one.payload, one.loss, one.seconds) for one in answers]
+
+    def measure(self, t: int, w: NDArray[np.float32]) -> list[Buffers]:  # noqa: ARG002
+        self._follow(t + 1)  # the model after round t is the one that round t + 1 starts from
+        return [dict(one.arrays) for one in self._ask("measure", t)]
+
+    def figures(self) -> dict[str, Any]:
+        sent_bytes, told = self._link.sent_bytes, self._link.told
+        figures = {"absent_clients": self._absent, "downlink_bytes": round(sent_bytes / len(told)) if told else None}
+        self._link.sent_bytes, self._link.told = 0, set()
+        return figures
+
+    def _follow(self, state: int) -> None:
+        """Show the desk where the model stands, once for each round."""
+        if state == self._state:
+            return
+        server, change = self._server, None
+        if self._state is not None:
+            change = change_of(server, self._sent) if server.updates > self._updates else {}
+        self._desk.set_state(state, change, checksum_of(server))
+        self._state, self._sent, self._updates = state, server.selected, server.updates
+
+    def _gather(self) -> None:
+        """Before the first round: wait for all clients, but not for ever."""
+        link, n = self._settings.link, self._settings.clients.n
+        self._link.serve(self._desk)
+        started = time.monotonic()
+        while len(self._desk.ready()) < n:
+            waited = time.monotonic() - started
+            if waited >= link.join_seconds and len(self._desk.ready()) >= link.min_clients:
+                _log.warning("starting with %d of %d clients", len(self._desk.ready()), n)
+                return
+            self._wait(started, len(self._desk.ready()), "are here")
+
+    def _ask(self, kind: JobKind, t: int) -> list[Answer]:
+        """Put a job to all clients; their answers by the deadline, in the clients' order.
+
+        Too few: once more, for those who have not answered. An answer that is there stays: the same client would give
+        the same one again.
+        """
+        link, desk = self._settings.link, self._desk
+        started = time.monotonic()
+        self._link.send(desk.open(kind, t, self._server.selected.size, started))
+        job, deadline = self._current(), started + link.round_seconds
+        while True:
+            now = time.monotonic()
+            enough = len(job.answers) >= link.min_clients
+            if enough and (now >= deadline or not desk.waiting_for(now)):
+                break
+            if now >= deadline:
+                _log.warning(
+                    "round %d: %d of at least %d clients answered within %g s; trying again",
+                    t,
+                    len(job.answers),
+                    link.min_clients,
+                    link.round_seconds,
+                )
+                deadline = now + link.round_seconds
+            self._wait(started, len(job.answers), f"answered in round {t}")
+        desk.close()
+        return [job.answers[client] for client in sorted(job.answers)]
+
+    def _current(self) -> Job:
+        assert self._desk.job is not None
+        return self._desk.job
+
+    def _wait(self, started: float, count: int, what: str) -> None:
+        link = self._settings.link
+        if count < link.min_clients:
+            if time.monotonic() - started > link.patience_seconds:
+                raise LinkError(
+                    f"only {count} of at least {link.min_clients} clients {what} in {link.patience_seconds:g} s"
+                )
+            if self._should_stop():
+                raise KeyboardInterrupt  # there may never be a whole round to finish
+        self._link.pump(link.heartbeat_seconds / 4)
+        now = time.monotonic()
+        if now >= self._status_at:
+            self._status_at = now + link.heartbeat_seconds / 4
+            self.show_status()
+
+    def show_status(self) -> None:
+        now = time.monotonic()
+        status = {"clients": self._desk.snapshot(now), "counts": dict(self._desk.counts)}
+        self._on_status({**status, "round": None if self._desk.job is None else self._desk.job.round})
+
+
+def serve(
+    settings: Settings,
+    folder: RunFolder,
+    on_round: Callable[[RoundFigures], None],
+    should_stop: Callable[[], bool],
+    link: Link,
+    on_status: Callable[[Status], None] = lambda _status: None,
+) -> dict[str, Any] | None:
+    """As `fl_app.train.train`, with clients over the link. Clients are told when the run is over, and why."""
+    workers = LinkWorkers(settings, link, should_stop, on_status)
+    try:
+        result = train(settings, folder, on_round, should_stop, workers)
+    except (RuntimeError, ValueError, OSError) as error:
+        link.farewell(f"the server stopped: {error}")
+        raise
+    if result is not None:
+        link.farewell("the run is finished")
+    return result

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a client does when it is asked: train its model on its data, or, to try a link, nothing but draw votes."""
+
+from __future__ import annotations
+
+import time
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl_app.config import Settings, check
+from fl_app.link.caller import Result, Welcome, Work
+from fl_app.link.payload import Outlet, ToServer
+from fl_app.streams import stream
+
+
+class Trainer(Protocol):
+    def prepare(self, welcome: Welcome) -> tuple[int, str]:
+        """Get ready for the run that the server told of; returns d, and the fingerprint of data and first weights."""
+        ...
+
+    def work(self, work: Work) -> Result:
+        """Train a round, or measure batch norm's statistics."""
+        ...
+
+
+def settings_of(welcome: Welcome) -> Settings:
+    """The server's settings, checked as if they came from a file."""
+    try:
+        tree = tomllib.loads(welcome.config)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"the server's config is no TOML: {error}") from None
+    return check(tree, "the server's config")
+
+
+def trained(round_: int, payload: NDArray[Any] | None, loss: float, seconds: float, outlet: Outlet) -> Result:
+    """The answer to a training round; without a payload the gradients were not finite."""
+    sent = None if payload is None else outlet.hand_over(round_, payload)
+    body = {"loss": loss, "seconds": seconds, "sent": payload is not None}
+    return Result(body, {} if sent is None else {"payload": sent})
+
+
+@dataclass
+class ModelTrainer:
+    """The client of `fl_app train`, in a process of its own. `local` changes what is this machine's business."""
+
+    client: int
+    local: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    outlet: Outlet = field(default_factory=ToServer)
+    _group: Any = None
+
+    def prepare(self, welcome: Welcome) -> tuple[int, str]:
+        from fl_app.client import ClientGroup  # torch takes its time, and is wanted in the thread that trains
+        from fl_app.prepare import prepare
+
+        settings = settings_of(welcome).with_values(**{name: dict(values) for name, values in self.local.items()})
+        prepared = prepare(settings)
+        self._group = ClientGroup(prepared.task, {self.client: prepared.data_of(self.client)}, {})
+        return prepared.server.d, prepared.fingerprint
+
+    def work(self, work: Work) -> Result:
+        from fl_app.client import Broadcast
+
+        if work.kind == "train":
+            (report,) = self._group.train(Broadcast(work.round, work.w, work.selected))
+            return trained(work.round, report.payload, report.loss, report.seconds, self.outlet)
+        started = time.perf_counter()
+        ((_, buffers),) = self._group.measure(work.round, work.w)
+        return Result({"seconds": time.perf_counter() - started}, buffers)
+
+
+@dataclass
+class RandomVoter:
+    """Trains nothing: its votes are drawn, from a stream named by seed, round and client. For trying out a link.
+
+    `before` is called with the round before each answer.
+    """
+
+    client: int
+    before: Callable[[int], None] = lambda _round: None
+    _settings: Settings | None = None
+
+    def prepare(self, welcome: Welcome) -> tuple[int, str]:
+        self._settings = settings_of(welcome)
+        return welcome.d, welcome.fingerprint
+
+    def work(self, work: Work) -> Result:
+        assert self._settings is not None
+        if work.kind != "train":
+            raise ValueError("a client that trains nothing has no statistics")
+        self.before(work.round)
+        rng = stream(self._settings.run.seed, "random votes", work.round, self.client)
+        payload: NDArray[Any]
+        if self._settings.air.mode == "onebit":
+            payload = rng.integers(0, 2, work.selected.size, np.int8) * np.int8(2) - np.int8(1)
+        else:
+            payload = rng.standard_normal(work.selected.size, np.float32)
+        return trained(work.round, payload, 0.0, 0.0, ToServer())

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The whole bench on one machine: a server and its clients as processes, one screen, and nothing left behind.
+
+The processes talk over a Unix socket in a folder that only this user can enter. They die with this process, however it
+ends: Linux sends them a signal (PR_SET_PDEATHSIG).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from fl_app.config import Settings
+from fl_app.console import say
+from fl_app.interrupt import EXIT_CODE, stop_on_signal
+from fl_app.link.screen import Screen
+
+COMMAND = [sys.executable, "-c", "from fl_app.cli import app; app()"]
+LOOK_SECONDS = 0.1
+LEAVE_SECONDS = 5.0  # for clients to leave by themselves, once the server is gone
+KILL_SECONDS = 3.0  # after SIGTERM
+LOG_LINES = 8
+PR_SET_PDEATHSIG = 1
+
+
+class BenchError(RuntimeError):
+    """A process of the bench ended that should not have; the message says which, and what it said last."""
+
+
+def die_with(parent: int) -> None:
+    """In a new process: ask the kernel to kill us when the parent is gone, and see whether it is gone already."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+class Bench:
+    """Processes that end with this one. Use as a context."""
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        logs.mkdir(parents=True, exist_ok=True)
+
+    def start(self, name: str, arguments: list[str], stdout: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+        parent = os.getpid()
+        with self.log_of(name).open("ab") as log:
+            # A group of its own: the terminal's Ctrl-C reaches us alone, and we take things down in order.
+            process = subprocess.Popen(
+                [*COMMAND, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=log,
+                process_group=0,
+                preexec_fn=lambda: die_with(parent),
+            )
+        self.processes[name] = process
+        return process
+
+    def log_of(self, name: str) -> Path:
+        return self._logs / f"{name}.log"
+
+    def last_words(self, name: str) -> str:
+        lines = self.log_of(name).read_text(encoding="utf-8", errors="replace").splitlines()
+        return "\n".join(lines[-LOG_LINES:])
+
+    def running(self) -> list[str]:
+        return [name for name, process in self.processes.items() if process.poll() is None]
+
+    def take_down(self, patience_seconds: float) -> None:
+        """Wait for all to end; those that do not are asked, then killed."""
+        for number, seconds in ((None, patience_seconds), (signal.SIGTERM, KILL_SECONDS), (signal.SIGKILL, None)):
+            for name in self.running():
+                if number is not None:
+                    self.processes[name].send_signal(number)
+            deadline = None if seconds is None else time.monotonic() + seconds
+            for process in self.processes.values():
+                left = None if deadline is None else max(0.0, deadline - time.monotonic())
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(left)
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.take_down(0.0 if kind else LEAVE_SECONDS)
+
+
+def bring_up(settings: Settings, run: Path, as_json: bool, no_training: bool) -> int:
+    """Run the bench to its end; the exit code."""
+    console = Console(stderr=True)
+    screen = Screen(settings, str(run))
+    with tempfile.TemporaryDirectory(prefix="fl_app-") as folder, Bench(run / "logs") as bench:
+        endpoint = f"ipc://{folder}/server"
+        arguments = ["server", "--resume", str(run), "--bind", endpoint, "--status-lines"]
+        server = bench.start("server", arguments, subprocess.PIPE)
+        for number in range(settings.clients.n):
+            options = ["--no-training"] if no_training else []
+            bench.start(f"client-{number}", ["client", "--server", endpoint, "--id", str(number), *options])
+        with stop_on_signal(lambda text: screen.note(text)) as should_stop, _live(console, screen) as refresh:
+            _watch(bench, server, screen, should_stop, refresh)
+        code = server.wait()
+    if code == EXIT_CODE:
+        say(f"stopped, and saved. To go on: fl_app up --resume {run}")
+    elif code:
+        raise BenchError(
+            f"the server ended with code {code}; {bench.log_of('server')} ends:\n{bench.last_words('server')}"
+        )
+    elif as_json:
+        typer.echo(json.dumps(screen.result))
+    else:
+        say(f"{run}/report.html, curves.png, logs/")
+    return code
+
+
+def _watch(
+    bench: Bench,
+    server: subprocess.Popen[bytes],
+    screen: Screen,
+    should_stop: Callable[[], bool],
+    refresh: Callable[[], None],
+) -> None:
+    """Until the server has ended: show what it says, pass on Ctrl-C, notice clients that end early."""
+    assert server.stdout is not None
+    asked = False
+    with selectors.DefaultSelector() as selector:
+        selector.register(server.stdout, selectors.EVENT_READ)
+        lines = _lines(server.stdout)
+        while server.poll() is None:
+            if selector.select(LOOK_SECONDS):
+                for event in next(lines):
+                    screen.take(event)
+            refresh()
+            if should_stop() and not asked:
+                asked = True
+                server.send_signal(signal.SIGINT)
+            for name, process in bench.processes.items():
+                code = process.poll()
+                if process is not server and code is not None and screen.result is None:
+                    screen.ended(int(name.removeprefix("client-")), code)
+            if bench.running() == ["server"] and screen.result is None and not asked:
+                names = [name for name in bench.processes if name != "server"]
+                raise BenchError(
+                    f"all clients have ended; {bench.log_of(names[0])} ends:\n{bench.last_words(names[0])}"
+                )
+        os.set_blocking(server.stdout.fileno(), True)
+        for event in next(lines):
+            screen.take(event)
+        refresh()
+
+
+def _lines(stream: IO[bytes]) -> Iterator[list[dict[str, Any]]]:
+    """The JSON objects that have come whole since the last look."""
+    os.set_blocking(stream.fileno(), False)
+    rest = b""
+    while True:
+        rest += os.read(stream.fileno(), 1 << 20)
+        *whole, rest = rest.split(b"\n")
+        events = []
+        for line in whole:
+            with contextlib.suppress(json.JSONDecodeError):
+                event = json.loads(line)
+                if isinstance(event, dict):
+                    events.append(event)
+        yield events
+
+
+@contextlib.contextmanager
+def _live(console: Console, screen: Screen) -> Iterator[Callable[[], None]]:
+    """The screen on a terminal; elsewhere a line for each round that was evaluated."""
+    if not console.is_terminal:
+        yield lambda: [console.print(line, highlight=False, soft_wrap=True) for line in screen.new_lines()] and None
+        return
+    with Live(screen.render(), console=console, auto_refresh=False) as live:
+        yield lambda: live.update(screen.render(), refresh=True)
