@@ -79,7 +79,7 @@ class Bench:
 
     def last_words(self, name: str) -> str:
         lines = self.log_of(name).read_text(encoding="utf-8", errors="replace").splitlines()
-        return "\n".join(lines[-LOG_LINES:])
+        return "\n".join([f"{self.log_of(name)} ends:", *lines[-LOG_LINES:]])
 
     def running(self) -> list[str]:
         return [name for name, process in self.processes.items() if process.poll() is None]
@@ -122,9 +122,7 @@ def bring_up(settings: Settings, run: Path, as_json: bool, no_training: bool) ->
     if code == EXIT_CODE:
         say(f"stopped, and saved. To go on: fl_app up --resume {run}")
     elif code:
-        raise BenchError(
-            f"the server ended with code {code}; {bench.log_of('server')} ends:\n{bench.last_words('server')}"
-        )
+        raise BenchError(f"the server ended with code {code}; {bench.last_words('server')}")
     elif as_json:
         typer.echo(json.dumps(screen.result))
     else:
@@ -159,9 +157,7 @@ def _watch(
                     screen.ended(int(name.removeprefix("client-")), code)
             if bench.running() == ["server"] and screen.result is None and not asked:
                 names = [name for name in bench.processes if name != "server"]
-                raise BenchError(
-                    f"all clients have ended; {bench.log_of(names[0])} ends:\n{bench.last_words(names[0])}"
-                )
+                raise BenchError(f"all clients have ended; {bench.last_words(names[0])}")
         os.set_blocking(server.stdout.fileno(), True)
         for event in next(lines):
             screen.take(event)
@@ -188,7 +184,12 @@ def _lines(stream: IO[bytes]) -> Iterator[list[dict[str, Any]]]:
 def _live(console: Console, screen: Screen) -> Iterator[Callable[[], None]]:
     """The screen on a terminal; elsewhere a line for each round that was evaluated."""
     if not console.is_terminal:
-        yield lambda: [console.print(line, highlight=False, soft_wrap=True) for line in screen.new_lines()] and None
+
+        def print_lines() -> None:
+            for line in screen.new_lines():
+                console.print(line, highlight=False, soft_wrap=True)
+
+        yield print_lines
         return
     with Live(screen.render(), console=console, auto_refresh=False) as live:
         yield lambda: live.update(screen.render(), refresh=True)
