@@ -9,6 +9,7 @@ out of what is left for the others; they are dropped from the fit until all in i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -57,8 +58,7 @@ def estimate_burst(
     require(flattened.ndim == 2, "syncs", f"shape {flattened.shape[:-1]}", "one axis of symbols")
     require(starts.shape == flattened.shape[:1], "starts_samples", f"shape {starts.shape}", "one for each symbol")
     false_alarm = real("false_alarm", false_alarm, 1e-15, 0.5)
-    ways = drift_ways(1e-6 * LARGEST_DRIFT_PPM * float(starts[-1] - starts[0]), len(starts))
-    tones_of = Tones(num, cyclic_shifts_samples(n_clients, num), num.fft_size // n_clients, ways)
+    tones_of = _tones(num, n_clients, int(starts[-1] - starts[0]), len(starts))
     delay = tones_of.search(flattened)
     columns = np.full((5, n_clients), np.nan)
     clients = np.arange(n_clients)
@@ -78,8 +78,14 @@ def estimate_burst(
             columns[4, clients] = power / noise
             break
         clients, delay = clients[heard], delay[:, heard]
-        tones_of = Tones(num, tones_of.shifts[heard], tones_of.window, ways)
+        tones_of = Tones(num, tones_of.shifts[heard], tones_of.window, tones_of.drifts)
     return BurstArrivals(*columns)
+
+
+@lru_cache(maxsize=16)
+def _tones(num: Numerology, n_clients: int, span_samples: int, slots: int) -> Tones:
+    ways = drift_ways(1e-6 * LARGEST_DRIFT_PPM * span_samples, slots)
+    return Tones(num, cyclic_shifts_samples(n_clients, num), num.fft_size // n_clients, ways)
 
 
 def _heard(

@@ -8,6 +8,7 @@ solved for in each (variable projection). All matrices are N by N for N clients.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from oac_blocks.dsp.numerology import Numerology
 _LARGEST_STEP = 0.5  # samples; a longer one would leave the main lobe
 _LEAST_SIGMA_SAMPLES = 1e-9
 _NEGLIGIBLE = 1e-5  # of the variance: steps that end the fit
+_SMALL = 16  # matrices that are inverted without LAPACK
 GRID = 4  # steps of a sample where delays are searched
 _DRIFT_STEP_SAMPLES = 1.5  # over a burst: half a step off leaves three eighths of a sample at its ends
 
@@ -129,7 +131,7 @@ class Fit:
         self.adjoint = self.tones.conj()
         # A whisper of regularisation: two silent clients may stand on one another.
         gram = self.adjoint @ self.tones.swapaxes(-1, -2) + 1e-9 * active * np.eye(n)
-        self.inverse = np.linalg.inv(gram)
+        self.inverse = _inverse(gram)
         right: npt.NDArray[np.complex128] = self.adjoint @ flattened[..., None]
         self.amplitude = (self.inverse @ right)[..., 0]
         self.residual = flattened - (self.amplitude[..., None, :] @ self.tones)[..., 0, :]
@@ -149,7 +151,7 @@ class Fit:
         # A silent client has no delay: another whisper leaves it where it is, whatever the level.
         information += (1e-9 * self.level + 1e-30)[..., None, None] * np.eye(self.amplitude.shape[-1])
         slope = 1j * conjugate * (self.adjoint @ (self.omega * self.residual)[..., None])[..., 0]
-        return np.linalg.solve(information, slope.real[..., None])[..., 0], information
+        return (_inverse(information) @ slope.real[..., None])[..., 0], information
 
 
 def refine(
@@ -169,8 +171,25 @@ def refine(
         if np.all(step**2 * _diagonal(information) < _NEGLIGIBLE * fit.noise[..., None]):
             break
     fit = Fit(tones_of, flattened, tones_of.shifts + delay)
-    variance = fit.noise[..., None] / 2 * _diagonal(np.linalg.inv(fit.step()[1]))
+    variance = fit.noise[..., None] / 2 * _diagonal(_inverse(fit.step()[1]))
     return fit, delay, np.sqrt(np.maximum(variance, _LEAST_SIGMA_SAMPLES**2))
+
+
+def _inverse(matrices: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Of positive definite matrices (..., N, N). For small ones LAPACK's threads cost more than all the rest."""
+    n = matrices.shape[-1]
+    if n > _SMALL:
+        return np.linalg.inv(matrices)
+    work = matrices.copy()
+    for i in range(n):  # Gauss-Jordan in place; such matrices need no pivoting
+        pivot = 1 / work[..., i, i, None]
+        row = work[..., i, :] * pivot
+        column = work[..., :, i].copy()
+        work -= column[..., :, None] * row[..., None, :]
+        work[..., :, i] = -column * pivot
+        work[..., i, :] = row
+        work[..., i, i] = pivot[..., 0]
+    return work
 
 
 def _diagonal(matrices: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
