@@ -65,12 +65,12 @@ def test_installed_package_is_imported_from_the_venv(fresh_python, tmp_path, pac
 
 def test_console_scripts_are_installed(fresh_python, tmp_path):
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    assert set(scripts) == {"fl_app", "oac-calibrate", "oac-blocks"}
+    assert set(scripts) == {"fl_app", "oac-calibrate", "oac-blocks", "oac-virtual-pluto"}
     for script in scripts:
         assert os.access(fresh_python.parent / script, os.X_OK)
 
 
-@pytest.mark.parametrize("script", ["fl_app", "oac-blocks", "oac-calibrate"])
+@pytest.mark.parametrize("script", ["fl_app", "oac-blocks", "oac-calibrate", "oac-virtual-pluto"])
 def test_console_script_knows_the_version(fresh_python, tmp_path, script):
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert run(fresh_python.parent / script, "--version", cwd=tmp_path) == f"{script} {version}"

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Live radios: what each can do (``base``), ADALM-Plutos (``pluto``), and simulated ones (``virtual``).
+
+Only ``pluto`` imports pyadi-iio; the rest needs numpy and scipy alone.
+"""

@@ -1,0 +1,393 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The air that all radios share, and its time.
+
+Time is true time in seconds. It advances in one of two ways:
+
+- *lock-step*: a receiver gets samples as soon as every radio that streams has said what it sends up to then, only as
+  fast as they are read. Nothing is ever late, and what everybody hears depends on what everybody sends alone. Time
+  begins when ``expected`` radios have both of their buffers open, and anew after all buffers were closed.
+- *wall clock*: time passes. Who is late with samples sends silence, who does not read loses some; the device's flags
+  tell. If the simulation itself cannot follow, time runs slower, and nobody is blamed.
+
+All methods may be called by any thread; ``run`` is the one that computes.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from oac_blocks.dsp.checks import integer
+from oac_blocks.dsp.resampling import HOP
+from oac_blocks.radio.virtual.air_settings import AirSettings
+from oac_blocks.radio.virtual.attributes import refuse
+from oac_blocks.radio.virtual.faults import Fault
+from oac_blocks.radio.virtual.mixer import Mixer, Way
+from oac_blocks.radio.virtual.node import Node
+from oac_blocks.radio.virtual.pluto_context import PlutoContext
+from oac_blocks.radio.virtual.receiver import ReceiveQueue, Words
+from oac_blocks.radio.virtual.transmitter import Buffer, Samples
+
+MOST_BUFFER_SAMPLES = 1 << 24  # of all kernel buffers of one stream
+MOST_KERNEL_BUFFERS = 64
+_BLOCKS_AT_ONCE = 8
+_MOST_LAG_SECONDS = 0.1
+_POLL_SECONDS = 0.1
+
+
+class Air:
+    def __init__(
+        self,
+        settings: AirSettings,
+        uris: Sequence[str] | None = None,
+        *,
+        lock_step: bool = False,
+        expected: int | None = None,
+        faults: Sequence[Fault] = (),
+    ) -> None:
+        self.settings = settings
+        self.lock_step = lock_step
+        self._expected = integer("expected", settings.radios if expected is None else expected, 0, settings.radios)
+        self._changed = threading.Condition()
+        self._stopped = False
+        names = uris or [f"radio {i}" for i in range(settings.radios)]
+        self.nodes = [Node(i, settings, names[i]) for i in range(settings.radios)]
+        self._mixer = Mixer(settings, self.nodes)
+        self._due: list[Fault] = []
+        self.unplugged: Callable[[int], None] = lambda _: None  # who holds the sockets is told
+        self.plugged: Callable[[int], None] = lambda _: None
+        self._wall_start = time.monotonic()
+        self.slowed_seconds = 0.0
+        self._now = 0.0
+        self._started = not lock_step or self._expected == 0
+        with self._changed:
+            for node in self.nodes:
+                self._power_on(node)
+                node.tx.start_at = settings.tx_start(node.index) if lock_step else 0
+        for fault in faults:
+            self.fault(fault)
+
+    # Time.
+
+    @property
+    def now(self) -> float:
+        with self._changed:
+            return self._advance_time()
+
+    def _advance_time(self) -> float:
+        if self.lock_step:
+            listening = [node.rx_true(node.next) for node in self.nodes if node.queues]
+            if self._started and listening:
+                self._now = max(self._now, min(listening))
+        else:
+            wall = time.monotonic() - self._wall_start - self.slowed_seconds
+            behind = [node.rx_true(node.next) for node in self.nodes if node.queues]
+            late = wall - min(behind, default=wall) - _MOST_LAG_SECONDS
+            if late > 0:
+                self.slowed_seconds += late
+                wall -= late
+            self._now = max(self._now, wall)
+        return self._now
+
+    def _horizon(self) -> float:
+        """Nobody has heard anything later."""
+        return max([self._now, *(node.rx_true(node.next) for node in self.nodes if node.queues)])
+
+    # What sessions ask for.
+
+    def context(self, radio: int) -> PlutoContext:
+        return self.nodes[radio].pluto
+
+    @property
+    def lock(self) -> threading.Condition:
+        """Held while attributes are read or written."""
+        return self._changed
+
+    def set_kernel_buffers(self, radio: int, which: str, count: int) -> None:
+        with self._changed:
+            if not 1 <= count <= MOST_KERNEL_BUFFERS:
+                refuse()
+            self.nodes[radio].kernel_buffers[which] = count
+
+    def open_rx(self, radio: int, samples: int, mask: int) -> ReceiveQueue:
+        with self._changed:
+            node = self._plugged(radio)
+            count = node.kernel_buffers["rx"]
+            _check_size(samples, count)
+            queue = ReceiveQueue(samples, count, mask, node.overflow)
+            if not node.queues:
+                self._advance_time()
+                node.next = node.rx_place(self._horizon() if self.lock_step else self._now)
+                node.pending = node.pending[:0]
+                self._mixer.begin_anew(radio)
+            node.queues.append(queue)
+            self._maybe_start()
+            self._changed.notify_all()
+            return queue
+
+    def close_rx(self, radio: int, queue: ReceiveQueue) -> None:
+        with self._changed:
+            node = self.nodes[radio]
+            if queue in node.queues:
+                self._advance_time()
+                node.queues.remove(queue)
+                self._maybe_stop()
+            self._changed.notify_all()
+
+    def pop_rx(self, radio: int, queue: ReceiveQueue, gone: Callable[[], bool]) -> Words:
+        """The next block, as soon as there is one."""
+        with self._changed:
+            queue.release()
+            self._changed.notify_all()
+            while True:
+                words = queue.pop()
+                if words is not None:
+                    self._changed.notify_all()
+                    return words
+                self._wait(gone, lambda: queue in self.nodes[radio].queues)
+
+    def open_tx(self, radio: int, samples: int, cyclic: bool) -> Buffer:
+        with self._changed:
+            node = self._plugged(radio)
+            count = node.kernel_buffers["tx"]
+            _check_size(samples, count)
+            if node.tx.buffer is not None:
+                refuse(errno.EBUSY)
+            self._advance_time()
+            if self.lock_step and self._started:
+                node.tx.start_at = max(node.tx.end, node.tx_place(self._horizon()))
+            elif not self.lock_step:
+                node.tx.fill(node.tx_place(self._now))
+            buffer = node.tx.open(count, cyclic)
+            self._maybe_start()
+            self._changed.notify_all()
+            return buffer
+
+    def close_tx(self, radio: int, buffer: Buffer) -> None:
+        with self._changed:
+            node = self.nodes[radio]
+            if node.tx.buffer is buffer:
+                node.tx.close()
+                self._maybe_stop()
+            self._changed.notify_all()
+
+    def push_tx(self, radio: int, buffer: Buffer, samples: Samples, gone: Callable[[], bool]) -> None:
+        """Queue a block, as soon as there is room for it."""
+        with self._changed:
+            tx = self.nodes[radio].tx
+            while True:
+                if tx.buffer is not buffer:
+                    refuse(errno.EBADF)
+                self._note_sent()
+                if not tx.full:
+                    break
+                self._wait(gone, lambda: tx.buffer is buffer)
+            if not self.lock_step and not buffer.cyclic:
+                tx.fill(self.nodes[radio].tx_place(self._advance_time()))
+            tx.push(samples)
+            self._changed.notify_all()
+
+    def arrival(self, sender: int, buffer: Buffer, sample: float, receiver: int, queue: ReceiveQueue) -> float:
+        """The truth: where in the receiver's open buffer a sample of the sender's open buffer arrives."""
+        with self._changed:
+            a, b = self.nodes[sender], self.nodes[receiver]
+            whole = math.floor(sample)
+            sent = a.tx_true(buffer.place(whole) + sample - whole)
+            at = sent + self.settings.delay(sender, receiver)
+            own = at + float(b.crystal.lead(np.array([at]))[0])
+            return queue.sample(float(b.rx_timeline.samples(own)))
+
+    def fault(self, fault: Fault) -> None:
+        with self._changed:
+            if fault.at_seconds is None:
+                fault = Fault(
+                    fault.kind, self._advance_time(), fault.radio, fault.to, fault.value, fault.hertz, fault.seconds
+                )
+            if fault.kind == "fade":
+                self._mixer.fades.append(fault)
+            elif fault.kind == "interferer":
+                self._mixer.interferers.append(fault)
+            elif fault.kind == "clock":
+                self.nodes[fault.radio].crystal.add_ppm(fault.value, fault.at_seconds or 0.0)
+            else:
+                self._due.append(fault)
+                self._due.sort(key=lambda one: one.at_seconds or 0.0)
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
+    # Inside, with the lock held.
+
+    def _plugged(self, radio: int) -> Node:
+        node = self.nodes[radio]
+        return node if node.plugged else refuse(errno.ENODEV)
+
+    def _power_on(self, node: Node) -> None:
+        node.power_on(lambda: self._settings_changed(node))
+        node.tx.tones = node.pluto.settings.tones
+        node.pluto.sensors.temperature_millidegrees = lambda: self._temperature(node)
+        self._settings_changed(node)
+
+    def _temperature(self, node: Node) -> int:
+        """Warms up within minutes, a transmitter more than a receiver."""
+        end = 9000.0 if node.tx.buffer is not None else 4000.0
+        return round(31_000 + 700 * node.index + end * (1 - math.exp(-self._now / 120)))
+
+    def _settings_changed(self, node: Node) -> None:
+        settings = node.pluto.settings
+        self._advance_time()
+        if node.tx.timeline.rate_hz != settings.tx_stream_hz:
+            at = max(node.tx_place(self._now), 0) if self._now else 0
+            node.tx.change_rate(settings.tx_stream_hz, at)
+        if node.rx_timeline.rate_hz != settings.rx_stream_hz:
+            place = node.next if node.queues else node.rx_place(self._now)
+            node.rx_timeline = node.rx_timeline.changed(settings.rx_stream_hz, place if self._now else 0)
+            node.next = node.rx_timeline.first
+            node.pending = node.pending[:0]
+        node.tx.tones = settings.tones if settings.tones_on else ()
+        # Whoever corrects the crystal's frequency by software moves the clock and the carrier.
+        xo_ppm = -1e6 * (settings.xo_hz / 40e6 - 1)
+        if xo_ppm != node.xo_ppm:
+            node.crystal.add_ppm(xo_ppm - node.xo_ppm, self._now)
+            node.xo_ppm = xo_ppm
+        self._changed.notify_all()
+
+    def _maybe_start(self) -> None:
+        if self._started:
+            return
+        both = sum(node.tx.buffer is not None and bool(node.queues) for node in self.nodes)
+        self._started = both >= self._expected
+
+    def _maybe_stop(self) -> None:
+        """All buffers are closed: who comes next begins together again."""
+        if not self.lock_step or any(node.queues or node.tx.buffer for node in self.nodes):
+            return
+        self._started = self._expected == 0
+        self._now = max(self._now, *(node.rx_true(node.next) for node in self.nodes))
+        for node in self.nodes:
+            place = max(node.tx_place(self._now), node.tx.end)
+            node.tx.start_at = place + self.settings.tx_start(node.index)
+
+    def _wait(self, gone: Callable[[], bool], open_: Callable[[], bool]) -> None:
+        self._changed.wait(_POLL_SECONDS)
+        if self._stopped or not open_():
+            refuse(errno.EBADF)
+        if gone():
+            refuse(errno.ECONNRESET)
+
+    def _note_sent(self) -> None:
+        """Blocks that are on the air are free again."""
+        listening = [node.rx_true(node.next) for node in self.nodes if node.queues]
+        for node in self.nodes:
+            if node.tx.buffer is None:
+                continue
+            if not self.lock_step:
+                node.tx.sent(node.tx_place(self._advance_time()))
+            elif self._started:
+                node.tx.sent(node.tx_place(min(listening)) if listening else node.tx.end)
+
+    # Computing.
+
+    def run(self) -> None:
+        """Until ``stop``: compute what can be computed, wait for more."""
+        with self._changed:
+            while not self._stopped:
+                progress = self.step()
+                self._changed.notify_all()
+                if progress:
+                    # Others get the lock in between.
+                    self._changed.wait(1e-4)
+                else:
+                    self._changed.wait(_POLL_SECONDS if self.lock_step else 1e-3)
+
+    def step(self) -> bool:
+        """One round over all receivers; whether there was anything to do."""
+        with self._changed:
+            self._advance_time()
+            self._apply_due()
+            progress = False
+            if self._started:
+                for node in self.nodes:
+                    if node.queues:
+                        progress |= self._receive(node)
+            if not self.lock_step:
+                for node in self.nodes:
+                    if node.tx.streaming:
+                        node.tx.fill(node.tx_place(self._now))
+            self._note_sent()
+            self._forget()
+            return progress
+
+    def _receive(self, node: Node) -> bool:
+        if not len(node.pending):
+            ways = self._mixer.ways(node, _BLOCKS_AT_ONCE)
+            blocks = self._blocks_ready(node, ways)
+            if not blocks:
+                return False
+            for way in ways:
+                way.sender.tx.fill(way.needed(blocks))
+            node.pending = self._mixer.receive(node, ways, blocks)
+            node.next += blocks * HOP
+        return self._hand_over(node)
+
+    def _hand_over(self, node: Node) -> bool:
+        """Received samples into the queues: all on the wall clock, and as many as there is room for in lock-step."""
+        count = len(node.pending)
+        if self.lock_step:
+            count = min(count, *(max(0, queue.room_samples) for queue in node.queues))
+        words, place = node.pending[:count], node.next - len(node.pending)
+        for queue in node.queues:
+            queue.push(words, place)
+        node.pending = node.pending[count:]
+        return count > 0
+
+    def _blocks_ready(self, node: Node, ways: list[Way]) -> int:
+        if self.lock_step:
+            return min([_BLOCKS_AT_ONCE, *(way.covered() for way in ways if way.sender.tx.streaming)])
+        # Until now, less what the filters look ahead: that much of all transmissions is settled.
+        ahead = max(((way.lookahead + 2) / way.sender.tx.timeline.rate_hz for way in ways), default=0.0)
+        borders = node.rx_timeline.own(node.next + HOP * np.arange(1, _BLOCKS_AT_ONCE + 1))
+        return int(np.count_nonzero(node.crystal.true_seconds(borders) <= self._now - ahead))
+
+    def _forget(self) -> None:
+        """Transmissions are kept as long as somebody may still ask for them."""
+        listening = [node.rx_true(node.next) for node in self.nodes if node.queues]
+        oldest = min([self._now, *listening])
+        for node in self.nodes:
+            self._mixer.forget(node, node.tx_place(oldest))
+
+    def _apply_due(self) -> None:
+        while self._due and (self._due[0].at_seconds or 0.0) <= self._now:
+            fault = self._due.pop(0)
+            node = self.nodes[fault.radio]
+            if fault.kind == "underflow":
+                node.tx.lose(int(fault.value))
+            elif fault.kind == "overflow":
+                for queue in node.queues:
+                    queue.lose()
+            elif fault.kind == "unplug" and node.plugged:
+                node.plugged = False
+                node.queues.clear()
+                node.tx.close()
+                self._power_on(node)
+                self.unplugged(node.index)
+                if math.isfinite(fault.seconds):
+                    self.fault(Fault("plug", (fault.at_seconds or 0.0) + fault.seconds, fault.radio))
+            elif fault.kind == "plug" and not node.plugged:
+                node.plugged = True
+                self.plugged(node.index)
+
+
+def _check_size(samples: int, kernel_buffers: int) -> None:
+    if samples < 1:
+        refuse()
+    if samples * kernel_buffers > MOST_BUFFER_SAMPLES:
+        refuse(errno.ENOMEM)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The command ``oac-virtual-pluto``."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from oac_blocks.radio.virtual import faults as fault_lines
+from oac_blocks.radio.virtual.air_settings import CHANNELS, MOST_RADIOS, spread
+from oac_blocks.radio.virtual.faults import Fault, parse_fault
+from oac_blocks.radio.virtual.server import VirtualPlutos
+
+CLOCKS = ("wall", "lock-step")
+
+app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"oac-virtual-pluto {version('gr-oac')}")
+        raise typer.Exit
+
+
+@app.command()
+def main(
+    radios: Annotated[int, typer.Option(min=1, max=MOST_RADIOS, help="How many.")] = 1,
+    base_port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="Port of the first; the others follow. 0 takes free ones.")
+    ] = 30_431,
+    host: Annotated[
+        str, typer.Option(help="Address to listen at. Any other than loopback lets others in.")
+    ] = "127.0.0.1",
+    clock: Annotated[str, typer.Option(help="wall: time passes. lock-step: time waits for all radios.")] = "wall",
+    expect: Annotated[
+        int | None, typer.Option(min=0, help="Lock-step: begin when so many radios stream both ways [default: all].")
+    ] = None,
+    ppm: Annotated[float, typer.Option(help="Crystals: the first is true, the others go from +ppm to -ppm.")] = 0.0,
+    walk: Annotated[float, typer.Option(min=0, help="Random walk of the crystals, ppm after one second.")] = 0.0,
+    wobble: Annotated[float, typer.Option(min=0, help="Slow sine in the crystals' rates, ppm over 20 s.")] = 0.0,
+    snr: Annotated[
+        float | None,
+        typer.Option(help="In dB, of a signal 12 dB below full scale at TX gain -10 dB [default: no noise]."),
+    ] = None,
+    channel: Annotated[str, typer.Option(help=f"Echoes: {', '.join(CHANNELS)}.")] = "none",
+    fading: Annotated[str, typer.Option(help="With a channel: none, rayleigh or rician.")] = "rician",
+    coherence: Annotated[float, typer.Option(min=0, help="Seconds after which the fading is another; 0: never.")] = 0.0,
+    path_loss: Annotated[float, typer.Option(help="In dB: what TX gain and RX gain must make up for.")] = 40.0,
+    leakage: Annotated[
+        float, typer.Option(help="How loud a radio hears itself, in dB more than others. -200 and less is not at all.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same air.")] = 1,
+    fault: Annotated[list[str] | None, typer.Option(help='What goes wrong: "2.5 unplug 1 3". May be repeated.')] = None,
+    faults: Annotated[Path | None, typer.Option(help="A file of such lines.")] = None,
+    console: Annotated[bool, typer.Option(help="Take such lines from standard input, too.")] = False,
+    _version: Annotated[
+        bool, typer.Option("--version", help="Show the version and leave.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Serve simulated ADALM-Plutos that share one air, for pyadi-iio, GNU Radio and libiio's tools.
+
+    Prints a line "uri ..." for each, then "ready", and runs until it is stopped.
+
+    Example: oac-virtual-pluto --radios 3 --ppm 20 --snr 20 --channel indoor
+    """
+    try:
+        if clock not in CLOCKS:
+            raise ValueError(f"clock must be one of {', '.join(CLOCKS)}, got {clock!r}")
+        settings = spread(
+            radios, seed, ppm=ppm, walk_ppm=walk, wobble_ppm=wobble, path_loss_db=path_loss, snr_db=snr,
+            channel=channel, fading=fading, coherence_seconds=coherence, leakage_db=leakage if leakage > -200 else None,
+        )  # fmt: skip
+        schedule = _schedule([*(fault or []), *(faults.read_text().splitlines() if faults else [])], radios)
+        plutos = VirtualPlutos(
+            settings, base_port=base_port, host=host, lock_step=clock == "lock-step", expected=expect, faults=schedule
+        )
+    except (ValueError, OSError) as error:
+        typer.echo(f"oac-virtual-pluto: {error}", err=True)
+        raise typer.Exit(2) from None
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with plutos:
+        for uri in plutos.uris:
+            typer.echo(f"uri {uri}")
+        typer.echo("ready")
+        sys.stdout.flush()
+        if console:
+            threading.Thread(target=_listen, args=(plutos,), daemon=True).start()
+        while not stop.wait(0.5):
+            pass
+
+
+def _schedule(lines: list[str], radios: int) -> list[Fault]:
+    return [parse_fault(line, radios) for line in lines if line.split("#")[0].strip()]
+
+
+def _listen(plutos: VirtualPlutos) -> None:
+    for line in sys.stdin:
+        text = line.split("#")[0].strip()
+        if text == "help":
+            typer.echo(fault_lines.__doc__)
+        elif text:
+            try:
+                plutos.fault(text)
+                typer.echo(f"at {plutos.air.now:.3f} s: {text}")
+            except ValueError as error:
+                typer.echo(str(error), err=True)
+        sys.stdout.flush()

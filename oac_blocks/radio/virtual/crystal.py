@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A radio's one crystal: converters and oscillators run on it, so that clock and carrier are off by the same share.
+
+Its *lead* is its own time less true time, in seconds. The rate is constant over steps of ``STEP_SECONDS``; the lead is
+straight in between. Rates are drawn step after step, so that they do not depend on who asks when.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from oac_blocks.dsp.checks import real
+
+STEP_SECONDS = 1e-3
+_MOST_PPM = 1000.0
+_KEPT_STEPS = 1 << 16  # about a minute of the past
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CrystalSettings:
+    ppm: float = 0.0
+    walk_ppm: float = 0.0  # standard deviation of the rate's random walk after one second
+    wobble_ppm: float = 0.0  # amplitude of a slow sine
+    wobble_seconds: float = 20.0
+    wobble_turns: float = 0.0  # its phase at time 0
+
+    def __post_init__(self) -> None:
+        real("ppm", self.ppm, -_MOST_PPM, _MOST_PPM)
+        real("walk_ppm", self.walk_ppm, 0.0, _MOST_PPM)
+        real("wobble_ppm", self.wobble_ppm, 0.0, _MOST_PPM)
+        real("wobble_seconds", self.wobble_seconds, 0.01)
+        real("wobble_turns", self.wobble_turns)
+
+
+class Crystal:
+    def __init__(self, settings: CrystalSettings, seed: np.random.SeedSequence) -> None:
+        self._settings = settings
+        self._rng = np.random.default_rng(seed)
+        self._walked_ppm = 0.0
+        self._added: list[tuple[float, float]] = []  # (from this time on, ppm): a step of the rate
+        self._first = 0  # number of the oldest step that is kept
+        self._lead = np.zeros(1)  # at the beginning of each step, and at the end of the last
+
+    def add_ppm(self, ppm: float, from_seconds: float) -> None:
+        """The rate changes by this much from then on, as soon as a step that is not drawn yet begins."""
+        self._added.append((from_seconds, real("ppm", ppm, -_MOST_PPM, _MOST_PPM)))
+
+    def rate_ppm(self, seconds: float) -> float:
+        """The rate in the step that this time falls into."""
+        begin = STEP_SECONDS * math.floor(seconds / STEP_SECONDS)
+        ends = self.lead(np.array([begin, begin + STEP_SECONDS]))
+        return float(ends[1] - ends[0]) / STEP_SECONDS * 1e6
+
+    def lead(self, seconds: Floats) -> Floats:
+        """Own time less true time, at these true times; before time 0 the crystal ran true."""
+        self._reach(float(np.max(seconds)))
+        steps = np.asarray(seconds, np.float64) / STEP_SECONDS
+        return np.interp(steps, self._first + np.arange(len(self._lead)), self._lead)
+
+    def true_seconds(self, own_seconds: Floats) -> Floats:
+        """When the crystal shows these times."""
+        own = np.asarray(own_seconds, np.float64)
+        # The lead changes by less than a thousandth of the time that it is off by: two steps give all digits.
+        true = own
+        for _ in range(4):
+            true = own - self.lead(true)
+        return true
+
+    def _reach(self, seconds: float) -> None:
+        missing = math.ceil(seconds / STEP_SECONDS) + 1 - (self._first + len(self._lead) - 1)
+        if missing <= 0:
+            return
+        begin = self._first + len(self._lead) - 1
+        times = STEP_SECONDS * (begin + np.arange(missing))
+        s = self._settings
+        ppm = np.full(missing, float(s.ppm))
+        if s.walk_ppm:
+            walk = s.walk_ppm * math.sqrt(STEP_SECONDS) * self._rng.standard_normal(missing)
+            path = _running_sum(self._walked_ppm, walk)
+            ppm += path
+            self._walked_ppm = float(path[-1])
+        if s.wobble_ppm:
+            ppm += s.wobble_ppm * np.sin(2 * np.pi * (times / s.wobble_seconds + s.wobble_turns))
+        for start, added in self._added:
+            ppm[times >= start - 1e-9] += added
+        ppm = np.clip(ppm, -_MOST_PPM, _MOST_PPM)
+        lead = _running_sum(float(self._lead[-1]), 1e-6 * ppm * STEP_SECONDS)
+        self._lead = np.concatenate((self._lead, lead))
+        if len(self._lead) > 2 * _KEPT_STEPS:
+            cut = len(self._lead) - _KEPT_STEPS
+            self._first, self._lead = self._first + cut, self._lead[cut:]
+
+
+def _running_sum(start: float, steps: Floats) -> Floats:
+    """Step after step, so that the rounding is the same however many are asked for at a time."""
+    return np.cumsum(np.concatenate(([start], steps)))[1:]

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The way from one radio's transmitter to another's receiver, block by block, without any memory of its own.
+
+What arrives depends on the histories, the two crystals and the time alone, so it does not matter how many blocks are
+asked for at a time. Blocks have ``HOP`` samples of the receiver; within one the two clocks run straight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+import numpy.typing as npt
+
+from oac_blocks.dsp.resampling import BLOCK, GUARD, HOP, delay_blocks, series_length
+from oac_blocks.dsp.sample_history import SampleHistory
+from oac_blocks.radio.virtual.crystal import Crystal
+from oac_blocks.radio.virtual.timeline import Timeline
+
+Samples = npt.NDArray[np.complex64]
+Floats = npt.NDArray[np.float64]
+_FROM_MIDDLE = np.arange(HOP, dtype=np.float32) - HOP // 2
+_WHOLE = 1e-6  # samples: closer than this to a whole one is rounding
+_STILL = 1e-9  # likewise, of what a block is longer than HOP
+
+
+@dataclass(frozen=True)
+class Path:
+    """Of blocks' borders (blocks + 1): where in the sender's samples they fall, and how far the carrier has turned."""
+
+    places: Floats
+    turns: Floats
+    true_seconds: Floats  # at the receiver
+
+
+@dataclass(frozen=True)
+class End:
+    """One radio's end of a link. ``lo_ppm`` is its oscillator's error beside that of its crystal."""
+
+    crystal: Crystal
+    timeline: Timeline
+    lo_ppm: float = 0.0
+
+
+def path(first: int, blocks: int, sender: End, receiver: End, delay_seconds: float, carrier_hz: float) -> Path:
+    """For blocks of the receiver from its sample ``first`` on."""
+    own = receiver.timeline.own(first + HOP * np.arange(blocks + 1))
+    true = receiver.crystal.true_seconds(own)
+    receiver_lead = receiver.crystal.lead(true)
+    sender_lead = sender.crystal.lead(true - delay_seconds)
+    # The sender's own time when it sent what arrives now, less the receiver's own time now.
+    behind = sender_lead - receiver_lead - delay_seconds
+    turns = carrier_hz * behind + 1e-6 * carrier_hz * (sender.lo_ppm - receiver.lo_ppm) * own
+    return Path(sender.timeline.samples(own + behind), turns, true)
+
+
+def add_to(out: Samples, way: Path, history: SampleHistory, taps: Samples, oldest: int) -> None:
+    """Add what arrives along this path to ``out`` (whole blocks), through echoes ``taps`` of the sender's samples.
+
+    These must be there from ``oldest`` on (what was before is silence) up to the last place and ``GUARD`` + 2 more.
+    """
+    starts = way.places[:-1]
+    growth = np.diff(way.places) - HOP  # by how much the block is longer for the sender
+    still = (np.abs(growth) < _STILL) & (np.abs(starts - np.rint(starts)) < _WHOLE)
+    middles = starts + growth / 2
+    whole = np.rint(middles)
+    echoes = len(taps) - 1
+    windows_at = whole.astype(np.int64) - GUARD - echoes
+    loud = (windows_at >= oldest) & history.any_loud(np.maximum(windows_at, oldest), BLOCK + echoes)
+    rows = out.reshape(-1, HOP)
+    terms = [0 if still[i] else series_length(abs(float(growth[i])) / 2) for i in range(len(starts))]
+    for count, alike in groupby(np.flatnonzero(loud).tolist(), terms.__getitem__):
+        which = np.array(list(alike))
+        segments = _echoed(history.windows(windows_at[which], BLOCK + echoes), taps)
+        if count:
+            drift = (growth[which] / HOP).astype(np.float32)[:, None] * _FROM_MIDDLE
+            heard = delay_blocks(segments, (middles - whole)[which], drift)
+        else:
+            heard = segments[:, GUARD:-GUARD]
+        rows[which] += _turned(heard, way.turns[which], np.diff(way.turns)[which])
+
+
+def _echoed(windows: Samples, taps: Samples) -> Samples:
+    echoes = len(taps) - 1
+    if not echoes:
+        return windows * taps[0]
+    y = np.zeros((len(windows), BLOCK), np.complex64)
+    for delay in np.flatnonzero(taps).tolist():
+        y += taps[delay] * windows[:, echoes - delay : echoes - delay + BLOCK]
+    return y
+
+
+def _turned(rows: Samples, starts: Floats, turns: Floats) -> Samples:
+    if not np.any(starts) and not np.any(turns):
+        return rows
+    step = turns[:, None] / HOP
+    # As in dsp.phasor: a table is the outer product of two short ones.
+    coarse = np.exp(2j * np.pi * (starts[:, None] + step * np.arange(0, HOP, 64))).astype(np.complex64)
+    fine = np.exp(2j * np.pi * step * np.arange(64)).astype(np.complex64)
+    table = (coarse[:, :, None] * fine[:, None, :]).reshape(len(rows), -1)[:, :HOP]
+    return rows * table

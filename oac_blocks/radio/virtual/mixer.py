@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a receiver hears: the sum of all transmissions along their ways, interferers and noise, through its gain."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from oac_blocks.dsp.fading import PROFILES, impulse_responses
+from oac_blocks.dsp.resampling import BLOCK, GUARD, HOP
+from oac_blocks.dsp.sample_history import SampleHistory
+from oac_blocks.radio import limits
+from oac_blocks.radio.virtual import link
+from oac_blocks.radio.virtual.air_settings import AirSettings
+from oac_blocks.radio.virtual.faults import Fault
+from oac_blocks.radio.virtual.feeder import Conversion, Feeder
+from oac_blocks.radio.virtual.node import Node
+from oac_blocks.radio.virtual.receiver import Words, words_from_samples
+from oac_blocks.radio.virtual.timeline import Timeline
+
+Samples = npt.NDArray[np.complex64]
+KEPT_SAMPLES = 4 * BLOCK + HOP  # of a transmission, behind what the slowest receiver hears
+
+
+@dataclass(frozen=True)
+class Way:
+    """From one sender to the receiver at hand: borders of the receiver's blocks as places in the sender's stream."""
+
+    sender: Node
+    conversion: Conversion
+    path: link.Path
+    lookahead: int  # samples of the sender behind the last that a block covers
+
+    def needed(self, blocks: int) -> int:
+        return math.ceil(float(self.path.places[blocks])) + self.lookahead
+
+    def covered(self) -> int:
+        """Blocks for which the sender has said all that it takes."""
+        return int(np.count_nonzero(np.ceil(self.path.places[1:]) + self.lookahead <= self.sender.tx.end))
+
+
+@dataclass
+class Mixer:
+    settings: AirSettings
+    nodes: list[Node]
+    fades: list[Fault] = field(default_factory=list)
+    interferers: list[Fault] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._feeders: dict[tuple[int, int], tuple[Feeder, SampleHistory]] = {}
+        self._taps: dict[tuple[int, int], tuple[object, Samples]] = {}
+
+    def ways(self, node: Node, blocks: int) -> list[Way]:
+        """From every radio that this one may hear, for its next blocks."""
+        looped = node.pluto.settings.loopback == 1
+        senders = [node] if looped else [sender for sender in self.nodes if self._may_hear(node, sender)]
+        found = []
+        for sender in senders:
+            conversion = _conversion(sender, node)
+            if conversion.silent:
+                continue
+            delay = 0.0 if looped else self.settings.delay(sender.index, node.index)
+            carrier = 0.0 if looped else float(node.pluto.settings.rx_lo_hz)
+            path = link.path(node.next, blocks, sender.tx_end, node.rx_end, delay, carrier)
+            found.append(Way(sender, conversion, path, _lookahead(conversion)))
+        return found
+
+    def receive(self, node: Node, ways: list[Way], blocks: int) -> Words:
+        """The receiver's next blocks; the senders' streams must be there as far as they are needed."""
+        antenna = np.zeros(blocks * HOP, np.complex64)
+        for way in ways:
+            self._add(antenna, node, way, blocks)
+        settings = node.pluto.settings
+        if settings.loopback != 1:
+            self._interfere(antenna, node)
+            power = self.settings.noise_power()
+            if power:
+                node.noise.add_gaussian(antenna, power)
+            allowed = limits.rx_gain_db(settings.rx_lo_hz)
+            for row in antenna.reshape(-1, HOP):
+                row *= np.float32(node.gain.step(row, settings.gain_mode, settings.rx_gain_db, allowed))
+        return words_from_samples(antenna)
+
+    def begin_anew(self, receiver: int) -> None:
+        """A receiver that was closed for a while: nothing is kept of the time in between."""
+        self._feeders = {key: value for key, value in self._feeders.items() if key[1] != receiver}
+
+    def forget(self, node: Node, place: int) -> None:
+        """No receiver will ask for what this radio sent before this place."""
+        kept = [place - KEPT_SAMPLES]
+        for (sender, _), (feeder, history) in self._feeders.items():
+            if sender == node.index and history is node.tx.history:
+                kept.append(feeder.needs_from + node.tx.first)
+        node.tx.forget(min(kept))
+
+    def _may_hear(self, node: Node, sender: Node) -> bool:
+        if sender is node and self.settings.leakage_db is None:
+            return False
+        return sender.plugged and node.pluto.settings.receives and sender.pluto.settings.transmits
+
+    def _add(self, antenna: Samples, node: Node, way: Way, blocks: int) -> None:
+        tx, seconds = way.sender.tx, way.path.true_seconds
+        history, oldest, places = tx.history, tx.oldest - tx.first, way.path.places - tx.first
+        if not way.conversion.trivial:
+            feeder = self._feeder(node, way)
+            feeder.advance(tx.end - tx.first)
+            history, oldest = feeder.history, feeder.oldest
+            places = feeder.timeline.samples(tx.timeline.own(way.path.places))
+            feeder.forget(math.floor(places[0]) - KEPT_SAMPLES)
+        for begin, end, taps in self._weather(way.sender, node, seconds[:blocks]):
+            part = slice(begin, end + 1)
+            path = link.Path(places[part], way.path.turns[part], seconds[part])
+            link.add_to(antenna[begin * HOP : end * HOP], path, history, taps, oldest)
+
+    def _feeder(self, node: Node, way: Way) -> Feeder:
+        key, tx = (way.sender.index, node.index), way.sender.tx
+        there = self._feeders.get(key)
+        if there is not None and there[0].conversion == way.conversion and there[1] is tx.history:
+            return there[0]
+        start = max(0, tx.oldest - tx.first, math.floor(way.path.places[0]) - tx.first - 2 * BLOCK)
+        timeline = Timeline(tx.timeline.rate_hz, tx.timeline.first - tx.first, tx.timeline.own_seconds)
+        feeder = Feeder(way.conversion, tx.history, timeline, start)
+        self._feeders[key] = (feeder, tx.history)
+        return feeder
+
+    def _weather(self, sender: Node, node: Node, seconds: npt.NDArray[np.float64]) -> list[tuple[int, int, Samples]]:
+        """Runs of blocks with the same echoes and gain."""
+        if node.pluto.settings.loopback == 1:
+            return [(0, len(seconds), np.ones(1, np.complex64))]
+        runs: list[tuple[int, int, Samples]] = []
+        before: object = None
+        for i, at in enumerate(seconds.tolist()):
+            era = math.floor(at / self.settings.coherence_seconds) if self.settings.coherence_seconds else 0
+            fade = sum(fault.value for fault in self.fades if fault.holds(at, sender.index, node.index))
+            if (era, fade) == before:
+                runs[-1] = (runs[-1][0], i + 1, runs[-1][2])
+            else:
+                runs.append((i, i + 1, self._echoes(sender, node, era, fade)))
+            before = (era, fade)
+        return runs
+
+    def _echoes(self, sender: Node, node: Node, era: int, fade_db: float) -> Samples:
+        settings = self.settings
+        gain_db = sender.pluto.settings.tx_gain_db - settings.path_loss_db - fade_db
+        if sender is node:
+            gain_db += settings.leakage_db or 0.0
+        amplitude = np.float32(10 ** (gain_db / 20))
+        if settings.channel == "none" or sender is node:
+            return np.full(1, amplitude, np.complex64)
+        # The way back has the same echoes.
+        pair = (min(sender.index, node.index), max(sender.index, node.index))
+        rate = node.rx_timeline.rate_hz
+        kept = self._taps.get(pair)
+        if kept is None or kept[0] != (era, rate):
+            rng = np.random.default_rng(settings.branch("fading", *pair, era))
+            profile = PROFILES[settings.channel]
+            kept = ((era, rate), impulse_responses(1, profile, settings.fading, rate, rng, settings.rician_k_db)[0])
+            self._taps[pair] = kept
+        return kept[1] * amplitude
+
+    def _interfere(self, antenna: Samples, node: Node) -> None:
+        for fault in self.interferers:
+            start = fault.at_seconds or 0.0
+            if fault.radio != node.index:
+                continue
+            first, last = max(0, node.rx_place(start) - node.next), len(antenna)
+            if math.isfinite(fault.seconds):
+                last = min(last, node.rx_place(start + fault.seconds) - node.next)
+            if first < last:
+                places = node.next + np.arange(first, last)
+                turns = (fault.hertz / node.rx_timeline.rate_hz * places) % 1.0
+                antenna[first:last] += (10 ** (fault.value / 20) * np.exp(2j * np.pi * turns)).astype(np.complex64)
+
+
+def _conversion(sender: Node, node: Node) -> Conversion:
+    a, b = sender.pluto.settings, node.pluto.settings
+    if b.loopback == 1:
+        return Conversion(a.tx_stream_hz, b.rx_stream_hz, 0.0, math.inf, math.inf)
+    shift = float(a.tx_lo_hz - b.rx_lo_hz)
+    return Conversion(a.tx_stream_hz, b.rx_stream_hz, shift, a.tx_bandwidth_hz, b.rx_bandwidth_hz)
+
+
+def _lookahead(conversion: Conversion) -> int:
+    if conversion.trivial:
+        return GUARD + 2
+    ratio = conversion.tx_rate_hz / conversion.rx_rate_hz
+    return math.ceil(ratio * (GUARD + 4)) + Feeder.lookahead(conversion)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One radio of the air: its context, its crystal, its two streams."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from oac_blocks.dsp.front_end import FrontEnd
+from oac_blocks.radio.virtual import link
+from oac_blocks.radio.virtual.air_settings import AirSettings
+from oac_blocks.radio.virtual.crystal import Crystal
+from oac_blocks.radio.virtual.pluto_context import RX_OVERFLOW, TX_UNDERFLOW, PlutoContext, Sensors
+from oac_blocks.radio.virtual.receiver import GainControl, ReceiveQueue
+from oac_blocks.radio.virtual.timeline import Timeline
+from oac_blocks.radio.virtual.transmitter import Transmitter
+
+
+class Node:
+    def __init__(self, index: int, settings: AirSettings, uri: str) -> None:
+        self.index = index
+        self.uri = uri
+        self.crystal = Crystal(settings.crystals[index], settings.branch("crystal", index))
+        self.noise = FrontEnd(settings.branch("noise", index))
+        self.lo_ppm = settings.lo_error(index)
+        self.plugged = True
+        self.gain = GainControl()
+        self.queues: list[ReceiveQueue] = []
+        self.next = 0  # place of the receiver's next block
+        self.pending = np.zeros((0, 2), np.int16)  # computed, and no room for it yet
+        self.power_on(lambda: None)
+        self.rx_timeline = Timeline(self.pluto.settings.rx_stream_hz)
+        self.tx = Transmitter(Timeline(self.pluto.settings.tx_stream_hz), self._underflow)
+        self.tx.tones = self.pluto.settings.tones
+        self.xo_ppm = 0.0
+
+    def power_on(self, changed: Callable[[], None]) -> None:
+        """All settings as they are after the power came."""
+        sensors = Sensors(lambda: 35_000 + 500 * self.index, self._rssi_db, lambda: self.gain.gain_db)
+        self.pluto = PlutoContext(self.uri, f"{self.index:034x}", sensors=sensors, changed=changed)
+        self.kernel_buffers = {"rx": 4, "tx": 4}
+
+    def _rssi_db(self) -> float:
+        """Below full scale at a gain of 0 dB, as the chip counts: more is weaker."""
+        return round(min(max(-self.gain.level_db, 0.0), 127.75) * 4) / 4
+
+    def _underflow(self) -> None:
+        self.pluto.status["tx"] |= TX_UNDERFLOW
+
+    def overflow(self) -> None:
+        self.pluto.status["rx"] |= RX_OVERFLOW
+
+    @property
+    def tx_end(self) -> link.End:
+        return link.End(self.crystal, self.tx.timeline, self.lo_ppm)
+
+    @property
+    def rx_end(self) -> link.End:
+        return link.End(self.crystal, self.rx_timeline, self.lo_ppm)
+
+    def rx_place(self, true_seconds: float) -> int:
+        """The first sample of the receiver at this time or later."""
+        own = true_seconds + float(self.crystal.lead(np.array([true_seconds]))[0])
+        return math.ceil(float(self.rx_timeline.samples(own)) - 1e-6)
+
+    def tx_place(self, true_seconds: float) -> int:
+        own = true_seconds + float(self.crystal.lead(np.array([true_seconds]))[0])
+        return math.ceil(float(self.tx.timeline.samples(own)) - 1e-6)
+
+    def rx_true(self, place: float) -> float:
+        return float(self.crystal.true_seconds(np.array([self.rx_timeline.own(place)]))[0])
+
+    def tx_true(self, place: float) -> float:
+        return float(self.crystal.true_seconds(np.array([self.tx.timeline.own(place)]))[0])

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A radio's receive side: gain, converter, and the kernel's buffers behind it."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from oac_blocks.radio.limits import RX_FULL_SCALE, Range
+
+Samples = npt.NDArray[np.complex64]
+Words = npt.NDArray[np.int16]
+_TARGET_DB = -12.0  # of full scale, for automatic gain control
+_SLOW_STEP_DB = 1  # a block
+_DEAD_ZONE_DB = 3.0
+
+
+class ReceiveQueue:
+    """An open buffer. The DMA fills free blocks one after the other; without a free one, samples are lost.
+
+    The client holds the block that it got last until it asks for the next one, as iiod does: after a while of idling
+    there are ``kernel_buffers - 1`` stale blocks.
+    """
+
+    def __init__(self, block_samples: int, kernel_buffers: int, mask: int, overflow: Callable[[], None]) -> None:
+        self.block_samples, self.kernel_buffers, self.mask = block_samples, kernel_buffers, mask
+        self._overflow = overflow
+        self._filled: deque[Words] = deque()
+        self._filling: list[Words] = []
+        self._filling_samples = 0
+        self._held = False
+        self._losing = False
+        self.started_at: int | None = None  # place in the stream of the first sample
+        self.overflows = 0
+        self.places: deque[tuple[int, int]] = deque(maxlen=4096)  # (sample of the buffer, place), where it jumps
+        self._taken = 0
+
+    @property
+    def room_samples(self) -> int:
+        """How much can come before something is lost."""
+        free = self.kernel_buffers - len(self._filled) - int(self._held)
+        return free * self.block_samples - self._filling_samples
+
+    def push(self, words: Words, place: int) -> None:
+        """Received samples (n, 2) that begin at this place in the stream."""
+        if self.started_at is None:
+            self.started_at = place
+        while len(words):
+            if not self._filling and self.room_samples <= 0:
+                if not self._losing:
+                    self._losing = True
+                    self.overflows += 1
+                    self._overflow()
+                return
+            if not self._filling:
+                if not self.places or self._losing:
+                    self.places.append((self._taken, place))
+                self._losing = False
+            some = words[: self.block_samples - self._filling_samples]
+            self._filling.append(some)
+            self._filling_samples += len(some)
+            self._taken += len(some)
+            place += len(some)
+            words = words[len(some) :]
+            if self._filling_samples == self.block_samples:
+                self._filled.append(np.concatenate(self._filling))
+                self._filling, self._filling_samples = [], 0
+
+    def lose(self) -> None:
+        """Something went wrong on the way: what is being filled is lost."""
+        self._taken -= self._filling_samples
+        self._filling, self._filling_samples = [], 0
+        self._losing = True
+        self.overflows += 1
+        self._overflow()
+
+    def release(self) -> None:
+        """The client asks for the next block: the one that it holds may be filled again."""
+        self._held = False
+
+    def pop(self) -> Words | None:
+        """The oldest block, which the client holds from now on; None if there is none yet."""
+        if not self._filled:
+            return None
+        self._held = True
+        block = self._filled.popleft()
+        if self.mask == 3:
+            return block
+        return np.ascontiguousarray(block[:, 0 if self.mask == 1 else 1])
+
+    def sample(self, place: float) -> float:
+        """Which sample of the buffer was taken at this place of the stream."""
+        return max((first + place - start for first, start in self.places if start <= place), default=math.nan)
+
+
+class GainControl:
+    """The receiver's gain: as set, or following the level."""
+
+    def __init__(self) -> None:
+        self.gain_db = 71
+        self.level_db = -200.0  # of the last block, at the antenna
+
+    def step(self, antenna: Samples, mode: str, manual_db: int, allowed: Range) -> float:
+        """The gain for this block, as a factor."""
+        power = float(np.mean(antenna.real**2 + antenna.imag**2))
+        self.level_db = 10 * math.log10(max(power, 1e-20))
+        if mode == "manual":
+            self.gain_db = manual_db
+        else:
+            off = _TARGET_DB - (self.level_db + self.gain_db)
+            if mode == "fast_attack" or off < -_DEAD_ZONE_DB:
+                self.gain_db += round(off) if abs(off) > _DEAD_ZONE_DB else 0
+            elif off > _DEAD_ZONE_DB:
+                self.gain_db += _SLOW_STEP_DB
+            self.gain_db = int(allowed.clamp(self.gain_db))
+        return float(10 ** (self.gain_db / 20))
+
+
+def words_from_samples(samples: Samples) -> Words:
+    """12 bits, clipped: full scale is 1. (n, 2)"""
+    parts = samples.view(np.float32) * np.float32(RX_FULL_SCALE)
+    np.rint(parts, out=parts)
+    np.clip(parts, -RX_FULL_SCALE, RX_FULL_SCALE - 1, out=parts)
+    return parts.astype(np.int16).reshape(-1, 2)
