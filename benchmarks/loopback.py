@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The whole loopback's speed: N clients, both ways of the air, the server and the closed loop in one flowgraph."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from oac_blocks.flows.loopback import LoopbackSettings
+from oac_blocks.flows.loopback_trial import run_trial
+
+ROUNDS = {1: 100, 2: 100, 4: 60, 8: 30}  # for so many clients
+PLUTO_MSPS = 4.0  # what a stock Pluto sustains over USB
+
+
+def main(console: Console) -> None:
+    table = Table(title="Loopback: k = 21,880 votes, 20 ppm, EPA fading, 20 dB; start and calibration included")
+    for heading in ("clients", "Msps", f"of {PLUTO_MSPS:.0f} Msps", "rounds/s"):
+        table.add_column(heading, justify="right")
+    for clients, rounds in ROUNDS.items():
+        trial = run_trial(LoopbackSettings(clients=clients, rounds=rounds))
+        rate = trial.samples_per_second / 1e6
+        table.add_row(str(clients), f"{rate:.1f}", f"{rate / PLUTO_MSPS:.2f}", f"{trial.rounds_per_second:.1f}")
+    console.print(table)

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One radio of the bench: a Pluto that is the server, or one of the clients, without a screen.
+
+These are ``oac_server_pluto.grc`` and ``oac_client_pluto.grc``. The loop closes between the flowgraphs: the server's
+sends orders to all clients' (ZMQ PUB), and they send their status back (PUSH). An application gives votes to each
+client's flowgraph and takes soft votes from the server's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gnuradio import blocks, gr, iio, zeromq
+
+from oac_blocks.client_transceiver import client_transceiver
+from oac_blocks.drift_calibrator import drift_calibrator
+from oac_blocks.dsp.checks import integer, real, require
+from oac_blocks.round_control import round_control
+from oac_blocks.server_receiver import server_receiver
+from oac_blocks.trigger_source import trigger_source
+
+_POLL_MILLISECONDS = 10
+_LEAST_HZ, _MOST_HZ = 70e6, 6e9
+_UNUSED_TAG = ""
+
+
+@dataclass(frozen=True)
+class PlutoSettings:
+    """The radio, and what all radios of a bench must agree on. ``frequency_hz`` has no default: you are on the air."""
+
+    uri: str
+    frequency_hz: float
+    sample_rate_hz: float = 2.5e6
+    rx_gain_db: float = 40.0
+    tx_attenuation_db: float = 10.0
+    buffer_samples: int = 32_768
+    primed_buffers: int = 4  # of silence ahead of what is sent, so that a stall of the host does not tear the stream
+
+    clients: int = 2
+    votes: int = 21_880
+    repeats: int = 1
+    # Buffers on the way in and out delay an answer by hundreds of thousands of samples, nobody knows how many.
+    turnaround_samples: int = 131_072
+    answer_samples: int = 524_288
+    slot_samples: int = 524_288
+    amplitude: float = 0.1  # of a subcarrier: 192 of them with their peaks stay below full scale
+    trigger_amplitude: float = 0.5
+
+    def __post_init__(self) -> None:
+        require(bool(self.uri), "uri", repr(self.uri), "that of a radio, such as ip:192.168.2.1 or usb:1.2.5")
+        allowed = (
+            "a frequency in Hz that you may transmit on, from 70 MHz to 6 GHz: nothing is sent before you name one"
+        )
+        require(_LEAST_HZ <= self.frequency_hz <= _MOST_HZ, "frequency_hz", self.frequency_hz, allowed)
+        real("sample_rate_hz", self.sample_rate_hz, 65_105.0, 61.44e6)
+        real("rx_gain_db", self.rx_gain_db, -1.0, 73.0)
+        real("tx_attenuation_db", self.tx_attenuation_db, 0.0, 89.75)
+        integer("buffer_samples", self.buffer_samples, 1024, 1 << 22)
+        integer("primed_buffers", self.primed_buffers, 1, 64)
+
+
+class PlutoRadio:
+    """A Pluto's receiver and transmitter as blocks, set alike."""
+
+    def __init__(self, settings: PlutoSettings) -> None:
+        rate, frequency = round(settings.sample_rate_hz), round(settings.frequency_hz)
+        self.receiver = iio.fmcomms2_source_fc32(settings.uri, [True, True], settings.buffer_samples)
+        self.receiver.set_len_tag_key(_UNUSED_TAG)
+        self.receiver.set_frequency(frequency)
+        self.receiver.set_samplerate(rate)
+        self.receiver.set_gain_mode(0, "manual")  # before the gain, which is ignored otherwise
+        self.receiver.set_gain(0, settings.rx_gain_db)
+        self.receiver.set_quadrature(True)
+        self.receiver.set_rfdc(True)
+        self.receiver.set_bbdc(True)
+        self.receiver.set_filter_params("Auto", "", 0, 0)
+        self.transmitter = iio.fmcomms2_sink_fc32(settings.uri, [True, True], settings.buffer_samples, False)
+        self.transmitter.set_len_tag_key(_UNUSED_TAG)
+        self.transmitter.set_bandwidth(rate)
+        self.transmitter.set_frequency(frequency)
+        self.transmitter.set_samplerate(rate)
+        self.transmitter.set_attenuation(0, settings.tx_attenuation_db)
+        self.transmitter.set_filter_params("Auto", "", 0, 0)
+
+
+@dataclass(frozen=True)
+class ServerEndpoints:
+    """Where the server's flowgraph listens: ``tcp://*:5560`` for all interfaces, ``tcp://127.0.0.1:*`` for one."""
+
+    status: str  # clients' flowgraphs push here
+    orders: str  # and subscribe here
+    next: str  # applications subscribe here: the round that votes are wanted for
+    soft_votes: str  # one application pulls here
+
+
+class pluto_server(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
+    def __init__(self, settings: PlutoSettings, endpoints: ServerEndpoints, deadline_seconds: float = 2.0) -> None:
+        gr.top_block.__init__(self, "OAC server on a Pluto", catch_exceptions=False)
+        self.radio = PlutoRadio(settings)
+        self.trigger = trigger_source(
+            "message",
+            settings.answer_samples,
+            settings.trigger_amplitude,
+            chunk_samples=settings.buffer_samples,
+        )
+        self.receiver = server_receiver(
+            settings.clients,
+            settings.votes,
+            settings.repeats,
+            answer_samples=settings.answer_samples,
+            slot_samples=settings.slot_samples,
+            sample_rate_hz=settings.sample_rate_hz,
+            chunk_samples=settings.buffer_samples,
+        )
+        self.calibrator = drift_calibrator(
+            settings.clients, turnaround_samples=settings.answer_samples, sample_rate_hz=settings.sample_rate_hz
+        )
+        self.control = round_control(settings.clients, deadline_seconds=deadline_seconds)
+        self.status = zeromq.pull_msg_source(endpoints.status, _POLL_MILLISECONDS, True)
+        self.orders = zeromq.pub_msg_sink(endpoints.orders, _POLL_MILLISECONDS, True)
+        self.next = zeromq.pub_msg_sink(endpoints.next, _POLL_MILLISECONDS, True)
+        self.soft_votes = zeromq.push_msg_sink(endpoints.soft_votes, _POLL_MILLISECONDS, True)
+        self.connect(self.trigger, self.radio.transmitter)
+        self.connect(self.radio.receiver, self.receiver)
+        for source, target in self._messages():
+            self.msg_connect(source, target)
+
+    def _messages(self) -> list[tuple[Any, Any]]:
+        return [
+            ((self.status, "out"), (self.calibrator, "status")),
+            ((self.status, "out"), (self.control, "status")),
+            ((self.calibrator, "orders"), (self.orders, "in")),
+            ((self.calibrator, "plan"), (self.control, "plan")),
+            ((self.control, "next"), (self.next, "in")),
+            ((self.control, "expect"), (self.receiver, "expect")),
+            ((self.control, "fire"), (self.trigger, "fire")),
+            ((self.control, "missed"), (self.calibrator, "arrivals")),
+            ((self.receiver, "arrivals"), (self.calibrator, "arrivals")),
+            ((self.receiver, "soft_votes"), (self.soft_votes, "in")),
+        ]
+
+
+class pluto_client(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
+    """``status`` and ``orders`` are the server's endpoints, ``payload`` is where an application pushes its votes."""
+
+    def __init__(self, settings: PlutoSettings, client: int, status: str, orders: str, payload: str) -> None:
+        gr.top_block.__init__(self, f"OAC client {client} on a Pluto", catch_exceptions=False)
+        self.radio = PlutoRadio(settings)
+        self.client = client_transceiver(
+            client,
+            settings.clients,
+            settings.turnaround_samples,
+            settings.votes,
+            settings.repeats,
+            amplitude=settings.amplitude,
+            sample_rate_hz=settings.sample_rate_hz,
+            slot_samples=settings.slot_samples,
+            chunk_samples=settings.buffer_samples,
+        )
+        self.prime = blocks.delay(gr.sizeof_gr_complex, settings.primed_buffers * settings.buffer_samples)
+        self.payload = zeromq.pull_msg_source(payload, _POLL_MILLISECONDS, True)
+        self.orders = zeromq.sub_msg_source(orders, _POLL_MILLISECONDS, False)
+        self.status = zeromq.push_msg_sink(status, _POLL_MILLISECONDS, False)
+        self.connect(self.radio.receiver, self.client, self.prime, self.radio.transmitter)
+        self.msg_connect((self.payload, "out"), (self.client, "payload"))
+        self.msg_connect((self.orders, "out"), (self.client, "orders"))
+        self.msg_connect((self.client, "status"), (self.status, "in"))
