@@ -62,20 +62,23 @@ class Tracker:
         zeros = np.zeros(len(self._walk))
         self._now = _Beliefs(zeros + needed, zeros, zeros + max(variance, _LEAST_VARIANCE), zeros, self._trend)
         self._ahead_of: tuple[float, _Beliefs] | None = None
+        self._predicted: tuple[float, tuple[float, float]] | None = None
 
     def forget(self) -> None:
         """Forget walk and scatter."""
-        self._merit: Values = self._prior
+        self._judge(self._prior)
         self._kept: Values | None = None
 
     @property
     def scatter_samples(self) -> float:
         """Standard deviation of the measurements beyond their bound."""
-        return math.sqrt(float(self._weights() @ self._scatter))
+        return math.sqrt(float(self._weights @ self._scatter))
 
     def predict(self, seconds: float) -> tuple[float, float]:
         """The correction that is needed ``seconds`` after the last measurement, and its variance."""
-        return self._mixed(self._ahead(seconds), 0.0)
+        if self._predicted is None or self._predicted[0] != seconds:
+            self._predicted = seconds, self._mixed(self._ahead(seconds), 0.0)
+        return self._predicted[1]
 
     def innovation(self, needed: float, variance: float, seconds: float) -> tuple[float, float]:
         """How far a measured correction is from the predicted one, and the standard deviation that this should have."""
@@ -97,7 +100,7 @@ class Tracker:
             (1 - gain) * ahead.cross,
             np.maximum(ahead.q - gain_slope * ahead.cross, 0.0),
         )
-        self._ahead_of = None
+        self._ahead_of = self._predicted = None
 
     def learn(self, needed: float, variance: float, seconds: float) -> None:
         """Judge the filters by a measured correction that is not followed (yet): see ``unlearn``."""
@@ -108,21 +111,23 @@ class Tracker:
         evidence = -0.5 * (np.log(total) + (needed - ahead.needed) ** 2 / total)
         evidence = np.maximum(evidence - evidence.max(), -_WORST_ROUND)
         keep = 1 - 1 / _MEMORY_ROUNDS
-        self._merit = keep * self._merit + (1 - keep) * self._prior + evidence
+        self._judge(keep * self._merit + (1 - keep) * self._prior + evidence)
 
     def unlearn(self) -> None:
         """Take back what was learnt since the last measurement that was followed."""
         if self._kept is not None:
-            self._merit, self._kept = self._kept, None
+            self._judge(self._kept)
+            self._kept = None
 
-    def _weights(self) -> Values:
-        weights = np.exp(self._merit - self._merit.max())
-        return weights / weights.sum()
+    def _judge(self, merit: Values) -> None:
+        """Merits are logarithms of weights."""
+        weights = np.exp(merit - merit.max())
+        self._merit, self._weights = merit, weights / weights.sum()
+        self._predicted = None
 
     def _mixed(self, beliefs: _Beliefs, noise: Values | float) -> tuple[float, float]:
-        weights = self._weights()
-        mean = float(weights @ beliefs.needed)
-        return mean, float(weights @ (beliefs.p + noise + (beliefs.needed - mean) ** 2))
+        mean = float(self._weights @ beliefs.needed)
+        return mean, float(self._weights @ (beliefs.p + noise + (beliefs.needed - mean) ** 2))
 
     def _ahead(self, seconds: float) -> _Beliefs:
         if self._ahead_of is not None and self._ahead_of[0] == seconds:

@@ -237,7 +237,7 @@ class VirtualRadios:
         near = np.where(np.isnan(known), cfo, known)
         start = _strongest(records, near)
         fit = estimate_arrival(
-            records.astype(np.complex64), trigger(), start, near, search=unknown, iterations=6 if unknown else 4
+            records.astype(np.complex64), trigger(), start, near, search=unknown, iterations=6 if unknown else 3
         )
         count = first + fit.time_samples - _MARGIN
         seen = fit.cfo_rad_per_sample[:-1]
@@ -336,13 +336,15 @@ def _trigger_records(fraction: Floats, cfo: Floats, paths: Complex) -> Complex:
 
 
 def _strongest(records: Complex, cfo: Floats) -> Floats:
-    """Where the trigger correlates best with each record, to a sample."""
+    """Where the trigger correlates best with each record, to some tenths of a sample."""
     size = records.shape[1]
     straight = records * phasors(-cfo, size)
     template = np.conj(scipy.fft.fft(trigger().astype(np.complex128), size))
     response = np.abs(scipy.fft.ifft(scipy.fft.fft(straight, axis=-1) * template, axis=-1))
     first = _MARGIN - 2
-    return first + np.argmax(response[:, first : first + _LOOK_SAMPLES], axis=-1).astype(np.float64)
+    peak = first + np.argmax(response[:, first : first + _LOOK_SAMPLES], axis=-1)
+    before, at, after = (np.take_along_axis(response, peak[:, None] + i, axis=-1)[:, 0] for i in (-1, 0, 1))
+    return peak + 0.5 * (before - after) / np.minimum(before - 2 * at + after, -1e-30)
 
 
 def _profile(spreads: Floats, count: int) -> Floats:
