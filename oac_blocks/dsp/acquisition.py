@@ -78,7 +78,7 @@ def acquire(
         peeled.take([client for client in layout.clients_in_slot(slot) if client in wanted], begin)
     columns = np.full((4, layout.clients), np.nan)
     for client, fit in peeled.fits().items():
-        wave, snr = client_sequence(client, layout.num), float(fit.snr)
+        wave, snr = _sequence(client, layout.num), float(fit.snr)
         columns[0, client] = float(fit.time_samples) - answer_at - layout.sequence_start_samples(client)
         columns[1, client] = math.sqrt(_delay_variance(client, layout.num) / max(snr, 1e-30))
         columns[2, client] = _db(abs(complex(fit.amplitude)) ** 2)
@@ -134,7 +134,7 @@ class _Peeled:
             for client, paths in self._paths.items():
                 strongest = max(paths, key=lambda path: abs(path.amplitude))
                 self._add(client, strongest, 1.0)
-                fit = self._fit(client, strongest.time_samples, search=False)
+                fit = self._fit(client, strongest.time_samples, search=False, iterations=2)
                 strongest.time_samples, strongest.amplitude = float(fit.time_samples), complex(fit.amplitude)
                 self._add(client, strongest, -1.0)
                 if sweep == _SWEEPS - 1:
@@ -157,22 +157,23 @@ class _Peeled:
         energy = np.maximum(running[length:] - running[:-length], self._floor)
         metrics = {}
         for client in clients:
-            wave = client_sequence(client, self._num)
+            wave = _sequence(client, self._num)
             response = scipy.fft.ifft(spectrum * np.conj(scipy.fft.fft(wave, size)))[: len(energy)]
             explained = (response.real**2 + response.imag**2) / float(np.sum(np.abs(wave) ** 2))
             metrics[client] = explained / energy
         return metrics
 
     def _subtracted(self, client: int, near: int) -> _Path:
-        fit = self._fit(client, near, search=True)
+        fit = self._fit(client, near, search=True, iterations=4)
         path = _Path(float(fit.time_samples), complex(fit.amplitude))
         self._add(client, path, -1.0)
         return path
 
-    def _fit(self, client: int, near: float, *, search: bool) -> Arrival:
+    def _fit(self, client: int, near: float, *, search: bool, iterations: int) -> Arrival:
         first = max(round(near) - MARGIN_SAMPLES, 0)
         record = self._rest[first : first + self._num.symbol_samples + 2 * MARGIN_SAMPLES]
-        fit = estimate_arrival(record, client_sequence(client, self._num), near - first, fit_cfo=False, search=search)
+        wave, at = _sequence(client, self._num), near - first
+        fit = estimate_arrival(record, wave, at, fit_cfo=False, search=search, iterations=iterations)
         return Arrival(fit.time_samples + first, fit.cfo_rad_per_sample, fit.amplitude, fit.snr)
 
     def _add(self, client: int, path: _Path, sign: float) -> None:
@@ -191,6 +192,11 @@ def _moved(client: int, num: Numerology, delay_samples: float) -> npt.NDArray[np
         spectrum * np.exp(-2j * np.pi * scipy.fft.fftfreq(len(spectrum)) * delay_samples)
     )
     return moved
+
+
+@lru_cache(maxsize=256)
+def _sequence(client: int, num: Numerology) -> npt.NDArray[np.complex64]:
+    return client_sequence(client, num)
 
 
 @lru_cache(maxsize=256)
