@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a radio's last calibration found, in a file of its own: where the next one begins its search.
+
+Nothing in it is believed before it is heard: streams that start anew have another offset between them. A file that is
+broken or of another radio is an error, and is never written over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+import tomllib
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+
+from calibration.states import ClientView, Guess
+from oac_blocks.dsp.checks import real, require
+
+FORMAT = "oac-calibration"
+VERSION = 1
+FILE_NAME = "calibration.toml"
+_SERIAL = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+
+
+class StoreError(ValueError):
+    """A calibration file that cannot be used, in words for the user."""
+
+
+@dataclass(frozen=True)
+class StoredCalibration:
+    serial: str
+    measured_at: datetime
+    sample_rate_hz: float
+    turnaround_samples: float
+    correction_samples: float
+    gain_db: float = 0.0
+    drift_ppm: float | None = None
+    sigma_samples: float | None = None  # as the tracker saw it
+
+    def __post_init__(self) -> None:
+        good = isinstance(self.serial, str) and _SERIAL.fullmatch(self.serial) is not None
+        require(good, "serial", repr(self.serial), "1 to 128 letters, digits or one of _ . : -")
+        aware = isinstance(self.measured_at, datetime) and self.measured_at.tzinfo is not None
+        require(aware, "measured_at", self.measured_at, "a time with its zone")
+        for name in ("sample_rate_hz", "turnaround_samples"):
+            real(name, getattr(self, name), 0.0, open_low=True)
+        for name in ("correction_samples", "gain_db"):
+            real(name, getattr(self, name))
+        for name in ("drift_ppm", "sigma_samples"):
+            if getattr(self, name) is not None:
+                real(name, getattr(self, name))
+
+    def guess(self, sample_rate_hz: float, turnaround_samples: float) -> Guess:
+        """Where to begin. At another rate or turnaround the correction would be another, and only the gain is kept."""
+        same = (sample_rate_hz, turnaround_samples) == (self.sample_rate_hz, self.turnaround_samples)
+        return Guess(self.correction_samples if same else 0.0, self.gain_db)
+
+    def age_seconds(self, now: datetime | None = None) -> float:
+        return ((datetime.now(UTC) if now is None else now) - self.measured_at).total_seconds()
+
+
+def of_client(
+    view: ClientView,
+    serial: str,
+    sample_rate_hz: float,
+    turnaround_samples: float,
+    measured_at: datetime | None = None,
+) -> StoredCalibration:
+    """What the loop knows of a client that is tracking."""
+    require(view.state == "tracking", "state", view.state, "tracking: nothing else is worth keeping")
+    return StoredCalibration(
+        serial,
+        datetime.now(UTC) if measured_at is None else measured_at,
+        sample_rate_hz,
+        turnaround_samples,
+        view.correction_samples,
+        view.gain_db,
+        _known(view.drift_ppm),
+        _known(view.sigma_samples),
+    )
+
+
+def path_of(folder: Path, serial: str) -> Path:
+    """Each radio has a folder named like its serial number."""
+    require(
+        _SERIAL.fullmatch(serial) is not None and serial.strip(".") != "", "serial", repr(serial), "a serial number"
+    )
+    return folder / serial / FILE_NAME
+
+
+def read(path: Path, serial: str) -> StoredCalibration | None:
+    """What the file says of this radio; None if there is no file. Raises ``StoreError`` for any other file."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror or error}") from error
+    try:
+        table = tomllib.loads(content.decode("utf-8"))
+        if table.pop("format", None) != FORMAT:
+            raise ValueError(f"it does not say format = {FORMAT!r}")
+        if (number := table.pop("version", None)) != VERSION:
+            raise ValueError(f"it is of version {number!r}, and this program reads version {VERSION}")
+        unknown = set(table) - {field.name for field in fields(StoredCalibration)}
+        if unknown:
+            raise ValueError(f"unknown key {sorted(unknown)[0]!r}")
+        stored = StoredCalibration(**table)
+    except (ValueError, TypeError) as error:
+        raise StoreError(f"{path} is no calibration that can be read: {error}. Move it away to begin anew") from error
+    if stored.serial != serial:
+        raise StoreError(f"{path} is of radio {stored.serial}, not of {serial}")
+    return stored
+
+
+def write(path: Path, stored: StoredCalibration) -> None:
+    """The file is there whole, old or new, whatever happens. One of another radio, or a broken one, is left alone."""
+    read(path, stored.serial)
+    values = {name: getattr(stored, name) for name in (field.name for field in fields(StoredCalibration))}
+    lines = [f"{name} = {_toml(value)}" for name, value in values.items() if value is not None]
+    # At the end, so that half a file does not pass for a whole one.
+    lines += [f"version = {VERSION}", f'format = "{FORMAT}"']
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        Path(part).replace(path)
+    finally:
+        Path(part).unlink(missing_ok=True)
+
+
+def _toml(value: str | float | datetime) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return json.dumps(value) if isinstance(value, str) else repr(float(value))
+
+
+def _known(value: float) -> float | None:
+    return None if value != value else value
