@@ -3,8 +3,8 @@
 
 from rich.console import Console
 
-from benchmarks import air_share, channel, dsp_core, server_receiver, sync
+from benchmarks import air_share, calibration, channel, dsp_core, server_receiver, sync
 
 console = Console(width=110)
-for benchmark in (dsp_core, air_share, sync, server_receiver, channel):
+for benchmark in (dsp_core, air_share, sync, server_receiver, channel, calibration):
     benchmark.main(console)
