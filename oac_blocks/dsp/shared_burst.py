@@ -97,11 +97,13 @@ def _heard(
     are, and two silent neighbours may grow large where they cancel. So only those that are beyond doubt are taken out
     where the others are judged.
     """
-    parts = fit.tones * fit.amplitude[..., None]
     energy = len(tones_of.omega) * np.sum(np.abs(fit.amplitude) ** 2, axis=0)
     alone = np.sum(np.abs(np.sum(fit.adjoint * flattened[:, None, :], axis=-1)) ** 2, axis=0) / len(tones_of.omega)
     rest = float(np.sum(np.abs(fit.residual) ** 2))
     clear = (energy > _CLEARLY * _limit(tones_of, false_alarm, 0) * (energy + rest)) & (alone > energy / 4)
+    if clear.all():
+        return clear
+    parts = fit.tones * fit.amplitude[..., None]
     left = fit.residual + np.sum(parts[:, ~clear], axis=1)
     own = left[:, None, :] + np.where(clear[:, None], parts, 0)
     total = np.maximum(np.sum(own.real**2 + own.imag**2, axis=(0, 2)), 1e-30)

@@ -19,7 +19,7 @@ from oac_blocks.dsp.numerology import Numerology
 
 _LARGEST_STEP = 0.5  # samples; a longer one would leave the main lobe
 _LEAST_SIGMA_SAMPLES = 1e-9
-_NEGLIGIBLE = 1e-5  # of the variance: steps that end the fit
+_NEGLIGIBLE = 1e-3  # of the variance: a step whose square is less ends the fit, and the next would be far shorter
 _SMALL = 16  # matrices that are inverted without LAPACK
 GRID = 4  # steps of a sample where delays are searched
 _DRIFT_STEP_SAMPLES = 1.5  # over a burst: half a step off leaves three eighths of a sample at its ends
@@ -171,7 +171,7 @@ def refine(
         if np.all(step**2 * _diagonal(information) < _NEGLIGIBLE * fit.noise[..., None]):
             break
     fit = Fit(tones_of, flattened, tones_of.shifts + delay)
-    variance = fit.noise[..., None] / 2 * _diagonal(_inverse(fit.step()[1]))
+    variance = fit.noise[..., None] / 2 * _diagonal(_inverse(information))
     return fit, delay, np.sqrt(np.maximum(variance, _LEAST_SIGMA_SAMPLES**2))
 
 
