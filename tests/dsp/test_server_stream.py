@@ -423,3 +423,27 @@ def test_a_bad_expectation_is_named_and_changes_nothing(arguments, name):
         stream.expect(*arguments)
     x = payload_round(small(1), np.random.default_rng(17))
     assert only(stream.push(x) + flushed(stream)).round == 5
+
+
+@pytest.mark.parametrize(
+    ("num", "clients"),
+    [
+        (Numerology(fft_size=64, cp_samples=16, active_subcarriers=48, dc_nulls=4), 3),
+        (Numerology(fft_size=128, cp_samples=128, active_subcarriers=128, dc_nulls=0), 2),
+        (Numerology(fft_size=1024, cp_samples=72, active_subcarriers=600, dc_nulls=2), 4),
+    ],
+)
+@pytest.mark.parametrize(("groups", "k"), [(1, 40), (5, 700)])
+def test_other_numerologies(num, clients, groups, k):
+    rng = np.random.default_rng([18, num.fft_size, groups])
+    layout = RoundLayout(num, clients, groups=groups, answer_samples=2000, slot_samples=6 * num.symbol_samples)
+    offsets = rng.uniform(-1, 1, clients)
+    stream = ServerStream(layout, k)
+    x = payload_round(layout, rng, offsets, noise_power=1e-3, k=k)
+    heard = only(stream.push(x) + flushed(stream))
+    # Neighbouring symbols reach into one another where the prefix is short: sharp bursts between the samples.
+    np.testing.assert_allclose(heard.offset_samples, offsets, atol=0.15)
+    assert np.isfinite(heard.cfo_rad).all() == (layout.frame(k).groups > 1)
+    stream.expect(1, "acquire")
+    heard = only(stream.push(acquire_round(layout, rng, offsets, np.zeros(clients))) + flushed(stream))
+    np.testing.assert_allclose(heard.offset_samples, offsets, atol=0.15)
