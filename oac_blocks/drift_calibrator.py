@@ -131,6 +131,8 @@ class drift_calibrator(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming
 
     def _report(self) -> None:
         views = self._loop.clients
+        if not self._loop.enabled:  # none is ordered then, whatever the loop still knows
+            views = tuple(dataclasses.replace(view, correction_samples=0.0) for view in views)
         names = ("offset_samples", "sigma_samples", "correction_samples", "drift_ppm", "power_db", "gain_db")
         vectors = {name: pdus.float64_vector([getattr(view, name) for view in views]) for name in names}
         states = ", ".join(view.state for view in views)

@@ -107,6 +107,12 @@ def test_switched_off_it_leaves_the_radios_alone_and_on_again_it_calibrates_anew
         for _ in range(6):
             bench.play()
         assert bench.block.all_tracking
+        bench.plan()
+        bench.block.set_enabled(False)
+        done = len(bench.reports)
+        bench.play()
+        until(lambda: len(bench.reports) > done)
+        assert not np.any(pdus.read_notice(bench.reports[done])["correction_samples"])  # what is ordered, not known
 
 
 @pytest.mark.parametrize(
