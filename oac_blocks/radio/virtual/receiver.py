@@ -94,7 +94,11 @@ class ReceiveQueue:
 
     def sample(self, place: float) -> float:
         """Which sample of the buffer was taken at this place of the stream."""
-        return max((first + place - start for first, start in self.places if start <= place), default=math.nan)
+        at = math.nan
+        for first, start in self.places:
+            if start <= place:
+                at = first + place - start
+        return at
 
 
 class GainControl:
