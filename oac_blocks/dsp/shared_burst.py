@@ -35,9 +35,9 @@ class BurstArrivals:
 
     delay_samples: Floats  # in the middle of the sync symbols; positive is late
     sigma_samples: Floats  # of it, by the joint bound
-    power: Floats  # energy of a subcarrier
+    power: Floats  # energy of a subcarrier, of the strongest path
     cfo_rad: Floats  # rad/sample, unique up to half a turn between sync symbols; NaN for a single one
-    snr: Floats  # linear: power over the noise of a subcarrier
+    snr: Floats  # linear: power over the noise of a subcarrier; echoes count as noise, since the fit has one path
 
 
 def estimate_burst(
