@@ -91,11 +91,19 @@ def say(text: str) -> None:
     typer.echo(text, err=True)
 
 
+class _Lines(logging.Handler):
+    """A line on stderr for each record; in a file, one that is not broken at column 80."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(f"{record.levelname.lower()}: {self.format(record)}")
+
+
 @contextmanager
 def clear_errors() -> Iterator[None]:
     """What users can put right is said in a sentence, with exit code 2 for settings and 1 for the rest."""
     console = Console(stderr=True)
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[RichHandler(console=console)])
+    handler = RichHandler(console=console) if console.is_terminal else _Lines()
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler])
     try:
         yield
     except ConfigError as error:

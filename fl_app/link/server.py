@@ -288,7 +288,8 @@ class LinkWorkers(InProcess):
                 raise LinkError(
                     f"only {count} of at least {link.min_clients} clients {what} in {link.patience_seconds:g} s"
                 )
-            if self._should_stop():
+            working = self._desk.job is not None and self._desk.waiting_for(time.monotonic())
+            if self._should_stop() and not working:
                 raise KeyboardInterrupt  # there may never be a whole round to finish
         self._link.pump(link.heartbeat_seconds / 4)
         now = time.monotonic()

@@ -102,7 +102,7 @@ class Bench:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.take_down(0.0 if kind else LEAVE_SECONDS)
+        self.take_down(0.0)
 
 
 def bring_up(settings: Settings, run: Path, as_json: bool, no_training: bool) -> int:
@@ -117,11 +117,17 @@ def bring_up(settings: Settings, run: Path, as_json: bool, no_training: bool) ->
             options = ["--no-training"] if no_training else []
             bench.start(f"client-{number}", ["client", "--server", endpoint, "--id", str(number), *options])
         with stop_on_signal(lambda text: screen.note(text)) as should_stop, _live(console, screen) as refresh:
-            _watch(bench, server, screen, should_stop, refresh)
+            try:
+                _watch(bench, server, screen, should_stop, refresh)
+            except KeyboardInterrupt:
+                bench.take_down(0.0)
         code = server.wait()
-    if code == EXIT_CODE:
-        say(f"stopped, and saved. To go on: fl_app up --resume {run}")
-    elif code:
+        # Without the server's word that the run is over clients would wait for it to come back.
+        bench.take_down(LEAVE_SECONDS if code == 0 else 0.0)
+    if code and should_stop():
+        say(f"stopped. To go on: fl_app up --resume {run}")
+        return EXIT_CODE
+    if code:
         raise BenchError(f"the server ended with code {code}; {bench.last_words('server')}")
     elif as_json:
         typer.echo(json.dumps(screen.result))

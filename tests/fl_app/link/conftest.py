@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Small runs over the link."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.fl_app.link.processes import Site
+
+# Short, so that faults are noticed soon; a round's deadline is long unless a test is about it.
+LINK = {
+    "heartbeat_seconds": 0.2,
+    "silent_seconds": 30.0,
+    "join_seconds": 60.0,
+    "round_seconds": 60.0,
+    "patience_seconds": 90.0,
+}
+
+
+@pytest.fixture
+def link_settings(tiny):
+    """The tiny run, with [link] for tests: link_settings(link={"min_clients": 2}, run={"rounds": 8})."""
+
+    def make(link=None, **sections):
+        return tiny(link={**LINK, **(link or {})}, **sections)
+
+    return make
+
+
+@pytest.fixture
+def site(tmp_path):
+    """Makes sites; a Unix socket's path must be short, so it is not in tmp_path."""
+    sites, sockets = [], Path(tempfile.mkdtemp(prefix="lk-"))
+
+    def make(settings, endpoint=None):
+        folder = tmp_path / f"site{len(sites)}"
+        folder.mkdir()
+        sites.append(Site(folder, settings, endpoint or f"ipc://{sockets}/{len(sites)}"))
+        return sites[-1]
+
+    yield make
+    for one in sites:
+        one.close()
+    shutil.rmtree(sockets)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Training over the link, with real processes: the same bits as `fl_app train`, whatever the server goes through."""
+
+import signal
+
+import numpy as np
+import pytest
+import torch
+
+from fl_app.runs import RunFolder
+from fl_app.train import train
+from tests.fl_app.link.processes import assert_every_round_once, figures
+
+
+@pytest.fixture
+def trained_here(tmp_path):
+    """The same run by `fl_app train`."""
+    before = torch.get_num_threads()
+
+    def run(settings):
+        folder = RunFolder.create(settings, tmp_path / "here")
+        train(settings, folder, lambda _row: None, lambda: False)
+        return folder
+
+    yield run
+    torch.set_num_threads(before)
+
+
+def assert_same_run(one, other):
+    assert [figures(row) for row in one.rows()] == [figures(row) for row in other.rows()]
+    left, right = one.latest(), other.latest()
+    assert left.rounds_done == right.rounds_done
+    assert left.arrays.keys() == right.arrays.keys()
+    for name, array in left.arrays.items():
+        np.testing.assert_array_equal(array, right.arrays[name], err_msg=name)
+
+
+@pytest.mark.parametrize(("air", "mode"), [("waveform", "onebit"), ("ideal", "onebit"), ("fading", "analog")])
+def test_same_bits_as_without_the_link(site, link_settings, trained_here, air, mode):
+    settings = link_settings(air={"name": air, "mode": mode})
+    here = site(settings)
+    server = here.server()
+    clients = [here.client(number) for number in range(3)]
+    assert server.wait() == 0, server.text
+    assert [client.wait() for client in clients] == [0, 0, 0]
+    assert all("the run is finished" in client.text for client in clients)
+    assert_same_run(here.run, trained_here(settings))
+    d, k = 109_402, 21_880
+    sizes = [row.downlink_bytes for row in here.run.rows()]
+    if mode == "onebit":
+        votes = k // 8  # three clients that all vote never tie: no zeros
+        assert -(-d // 8) + votes <= sizes[3] < -(-d // 8) + votes + 300
+        assert 4 * d / sizes[3] > 25
+    else:
+        assert -(-d // 8) + 4 * k <= sizes[3] < -(-d // 8) + 4 * k + 300
+    assert sizes[0] > 4 * d  # at the join, the whole model
+
+
+def test_batch_norm_over_the_link(site, link_settings, trained_here):
+    settings = link_settings(
+        run={"rounds": 2, "eval_every": 1},
+        model={"name": "resnet18", "width": 2},
+        data={"limit": 60, "test_limit": 40},
+        clients={"n": 2},
+    )
+    here = site(settings)
+    server = here.server()
+    for number in range(2):
+        here.client(number)
+    assert server.wait() == 0, server.text
+    assert_same_run(here.run, trained_here(settings))
+
+
+def test_server_killed_and_resumed_ends_with_the_same_model(site, link_settings, trained_here):
+    settings = link_settings(run={"rounds": 10, "checkpoint_every": 2, "eval_every": 5}, clients={"H": 4})
+    here = site(settings)
+    server = here.server()
+    clients = [here.client(number) for number in range(3)]
+    here.wait_for_rounds(3, server)
+    server.kill()
+    done = here.run.latest().rounds_done
+    assert 2 <= done < 10
+    again = here.server()
+    assert again.wait() == 0, again.text
+    assert f"going on after round {done}" in again.text
+    assert [client.wait() for client in clients] == [0, 0, 0]
+    assert_every_round_once(here.run, 10)
+    assert_same_run(here.run, trained_here(settings))
+
+
+def test_server_stopped_by_a_signal_finishes_the_round_and_clients_wait_for_it(site, link_settings, trained_here):
+    settings = link_settings(run={"rounds": 8, "checkpoint_every": 100}, clients={"H": 4})
+    here = site(settings)
+    server = here.server()
+    clients = [here.client(number) for number in range(3)]
+    here.wait_for_rounds(2, server)
+    server.send(signal.SIGINT)
+    assert server.wait() == 130
+    assert f"To go on: fl_app server --resume {here.run.path}" in server.text
+    done = len(here.run.rows())
+    assert here.run.latest().rounds_done == done < 8
+    assert all(client.is_running for client in clients)
+    again = here.server()
+    assert again.wait() == 0, again.text
+    assert [client.wait() for client in clients] == [0, 0, 0]
+    assert_same_run(here.run, trained_here(settings))
