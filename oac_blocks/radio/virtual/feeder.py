@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import scipy.signal
+import scipy.fft
 
 from oac_blocks.dsp.phasor import phasors
 from oac_blocks.dsp.sample_history import SampleHistory
@@ -68,7 +68,9 @@ class Conversion:
             taps = np.zeros(TAPS)
             taps[_HALF] = 1.0
         else:
-            taps = scipy.signal.firwin(TAPS, half_width, window=("kaiser", _KAISER), fs=rate)
+            share = 2 * half_width / rate
+            taps = share * np.sinc(share * (np.arange(TAPS) - _HALF)) * np.kaiser(TAPS, _KAISER)
+            taps /= taps.sum()
         turn = 2 * np.pi * (low + high) / 2 / rate
         return (taps * np.exp(1j * turn * (np.arange(TAPS) - _HALF))).astype(np.complex64)
 
@@ -120,7 +122,7 @@ class Feeder:
                 piece = np.zeros(count, np.complex64)
             else:
                 if self._taps is not None:
-                    piece = scipy.signal.oaconvolve(piece, self._taps, "valid").astype(np.complex64)
+                    piece = _filtered(piece, self._taps)
                 if self.conversion.shift_hz:
                     turn = self.conversion.shift_hz / self.conversion.tx_rate_hz
                     start = (turn * (self._read - self._start)) % 1.0
@@ -146,6 +148,13 @@ class Feeder:
         keep_from = math.floor(self._start + self._out * self._ratio) - self._half - 1
         drop = max(0, keep_from - self._middle_first)
         self._middle, self._middle_first = self._middle[drop:], self._middle_first + drop
+
+
+def _filtered(x: Samples, taps: Samples) -> Samples:
+    """The part of the convolution that knows all of x that it needs."""
+    length = scipy.fft.next_fast_len(len(x))  # what wraps around falls on the part that is left out
+    y = scipy.fft.ifft(scipy.fft.fft(x, length) * scipy.fft.fft(taps, length))
+    return np.asarray(y[len(taps) - 1 : len(x)], np.complex64)
 
 
 def interpolate(x: Samples, at: npt.NDArray[np.float64], half: int, cutoff: float) -> Samples:
