@@ -97,9 +97,11 @@ class Loop:
         self._begin_anew("restarted")
 
     def gap(self, client: int, epoch: int, reason: str) -> None:
-        """A client's stream broke, or its status shows an epoch that is new here."""
+        """A client's stream broke, or its status shows an epoch that is new here. Said twice, it counts once."""
         one = self._client(client)
-        one.gap(self._round, integer("epoch", epoch, 0), reason)
+        if integer("epoch", epoch, 0) == one.epoch and one.state != "uncalibrated":
+            return
+        one.gap(self._round, epoch, reason)
         self._answers.pop(one.client, None)
 
     def answered(self, answer: Answer) -> None:

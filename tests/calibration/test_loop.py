@@ -187,6 +187,24 @@ def test_a_gap_is_a_new_epoch_and_the_client_is_silent_until_it_is_heard():
     assert [plan.kind for plan in it.run(3)] == ["acquire", "acquire", "payload"]
 
 
+def test_a_gap_that_is_told_again_later_counts_once():
+    it = tracking()
+    it.clients[0].epoch = 1
+    it.loop.gap(0, 1, "underflow")
+    it.run(4)
+    it.loop.gap(0, 1, "underflow")
+    assert it.states() == ["tracking"] * 2
+
+
+def test_a_client_that_began_anew_may_count_its_epochs_from_zero():
+    it = tracking()
+    for epoch in (5, 0):
+        it.clients[0].epoch = epoch
+        it.loop.gap(0, epoch, "started")
+        it.run(4)
+        assert it.states() == ["tracking"] * 2
+
+
 def test_two_outliers_that_agree_are_a_jump():
     it = tracking()
     it.clients[0].needed += 5.0
