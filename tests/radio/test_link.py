@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oac_blocks.dsp.resampling import HOP, resample_exact
@@ -63,6 +63,7 @@ def test_echoes_are_copies_too():
     assert y == pytest.approx(x[2 * HOP : 8 * HOP] + 0.5j * x[2 * HOP - 3 : 8 * HOP - 3], abs=1e-5)
 
 
+@settings(max_examples=25)
 @given(sender=st.floats(-40, 40), receiver=st.floats(-40, 40), delay=st.floats(0, 3e-5))
 def test_clocks_against_the_exact_resampler(sender, receiver, delay):
     x = noise(20_000)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -159,10 +160,7 @@ def _filtered(x: Samples, taps: Samples) -> Samples:
 
 def interpolate(x: Samples, at: npt.NDArray[np.float64], half: int, cutoff: float) -> Samples:
     """x between its samples, through a windowed sinc of 2 ``half`` taps that passes ``cutoff`` of the band."""
-    taps = np.arange(1 - half, half + 1)
-    table = np.arange(_PHASES + 1)[:, None] / _PHASES - taps
-    window = np.i0(_KAISER * np.sqrt(np.clip(1 - (table / half) ** 2, 0, None))) / np.i0(_KAISER)
-    kernel = (cutoff * np.sinc(cutoff * table) * window).astype(np.float32)
+    taps, kernel = _sinc(half, cutoff)
     y = np.zeros(len(at), np.complex64)
     for begin in range(0, len(at), 1024):
         part = at[begin : begin + 1024]
@@ -174,3 +172,12 @@ def interpolate(x: Samples, at: npt.NDArray[np.float64], half: int, cutoff: floa
         index = np.clip(whole[:, None] + taps, 0, len(x) - 1)
         y[begin : begin + 1024] = np.einsum("nt,nt->n", weight, x[index])
     return y
+
+
+@lru_cache(maxsize=8)
+def _sinc(half: int, cutoff: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """Where the taps are, and their weights for each of the phases."""
+    taps = np.arange(1 - half, half + 1)
+    table = np.arange(_PHASES + 1)[:, None] / _PHASES - taps
+    window = np.i0(_KAISER * np.sqrt(np.clip(1 - (table / half) ** 2, 0, None))) / np.i0(_KAISER)
+    return taps, (cutoff * np.sinc(cutoff * table) * window).astype(np.float32)
