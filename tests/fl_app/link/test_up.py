@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`fl_app up`: one command for the whole bench, and nothing left behind, however it ends."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fl_app.runs import RunFolder
+from tests.fl_app.link.processes import DEADLINE_SECONDS, assert_every_round_once, until
+
+COMMAND = [sys.executable, "-c", "from fl_app.cli import app; app()"]
+
+
+@pytest.fixture
+def config(link_settings, tmp_path):
+    """Many rounds of two clients that train nothing, and so start quickly."""
+
+    def make(rounds):
+        path = tmp_path / "bench.toml"
+        run = {"rounds": rounds, "eval_every": 1000, "checkpoint_every": 5}
+        path.write_text(link_settings(run=run, clients={"n": 2}).toml())
+        return path
+
+    return make
+
+
+@pytest.fixture
+def up(tmp_path):
+    """Starts `fl_app up`; whatever it leaves is killed in the end."""
+    started = []
+
+    def start(*arguments, **options):
+        command = [*COMMAND, "up", *map(str, arguments), "--no-training", "--out", str(tmp_path / "run")]
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+        process = subprocess.Popen(command, start_new_session=True, text=True, **streams)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        for pid in [*family_of(process.pid), process.pid]:
+            if is_running(pid):
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
+
+
+def is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def family_of(pid):
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return [one for child in map(int, children) for one in (child, *family_of(child))]
+
+
+def running_bench(process, run, rounds):
+    """The processes of the bench, once so many rounds are done."""
+    until(lambda: len(run.rows()) >= rounds or process.poll() is not None, f"{rounds} rounds")
+    assert process.poll() is None, process.communicate()
+    family = family_of(process.pid)
+    assert len(family) >= 3  # a server and two clients
+    return family
+
+
+def assert_nothing_is_left(family):
+    until(lambda: not any(map(is_running, family)), "end of all processes", 30)
+
+
+def test_up_runs_the_bench_to_its_end(config, up, tmp_path):
+    process = up(config(3), "--json")
+    out, err = process.communicate(timeout=DEADLINE_SECONDS)
+    assert process.returncode == 0, err
+    assert json.loads(out)["rounds"] == 3
+    assert "round 3/3" in err
+    run = RunFolder(tmp_path / "run")
+    assert_every_round_once(run, 3)
+    assert sorted(path.name for path in (run.path / "logs").iterdir()) == ["client-0.log", "client-1.log", "server.log"]
+    assert "the run is finished" in (run.path / "logs" / "client-1.log").read_text()
+
+
+def test_ctrl_c_takes_all_of_it_down_and_resume_goes_on(config, up, tmp_path):
+    run = RunFolder(tmp_path / "run")
+    process = up(config(100_000))
+    family = running_bench(process, run, 3)
+    os.kill(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=DEADLINE_SECONDS)
+    assert process.returncode == 130, err
+    assert f"To go on: fl_app up --resume {run.path}" in err
+    assert "Traceback" not in err
+    assert_nothing_is_left(family)
+    assert run.latest().rounds_done == len(run.rows())
+
+
+def test_killed_parent_leaves_nothing_behind(config, up, tmp_path):
+    process = up(config(100_000))
+    family = running_bench(process, RunFolder(tmp_path / "run"), 2)
+    process.kill()
+    process.communicate()
+    assert_nothing_is_left(family)
+
+
+def test_server_that_dies_ends_the_bench_with_a_sentence(config, up, tmp_path):
+    process = up(config(100_000))
+    family = running_bench(process, RunFolder(tmp_path / "run"), 2)
+    os.kill(family[0], signal.SIGKILL)
+    _, err = process.communicate(timeout=DEADLINE_SECONDS)
+    assert process.returncode == 1
+    assert "error: the server ended with code -9" in err
+    assert "Traceback" not in err
+    assert_nothing_is_left(family)
+
+
+def test_client_that_dies_is_shown_and_the_rest_goes_on(config, up, tmp_path):
+    run = RunFolder(tmp_path / "run")
+    process = up(config(100_000))
+    family = running_bench(process, run, 2)
+    os.kill(family[1], signal.SIGKILL)
+    before = len(run.rows())
+    until(lambda: len(run.rows()) > before + 5, "rounds without it")
+    os.kill(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=DEADLINE_SECONDS)
+    assert "ended with code -9; the others go on" in err
+    assert run.rows()[-1].absent_clients == 1
+    assert_nothing_is_left(family)
+
+
+def test_screen_on_a_terminal(config, up, tmp_path):
+    ours, theirs = pty.openpty()
+    process = up(config(4), stderr=theirs, env={**os.environ, "TERM": "xterm", "COLUMNS": "150"})
+    os.close(theirs)
+    seen = b""
+    while True:
+        try:
+            seen += os.read(ours, 65536)
+        except OSError:  # the other end is closed
+            break
+    os.close(ours)
+    assert process.wait() == 0, seen
+    text = seen.decode()
+    for word in ("client", "state", "answered", "round 4/4", "to each client", "fading air"):
+        assert word in text
