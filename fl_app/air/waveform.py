@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fl_app.air import front_end, snr
+from fl_app.air import front_end
 from fl_app.air.base import Uplink
 from fl_app.air.bursts import Burst, air_time, early_samples, plan
 from fl_app.air.clipping import clip_entries
@@ -25,7 +25,7 @@ from fl_app.air.precoding import client_precoding
 from fl_app.air.settings import AirSettings
 from fl_app.air.simulated import SimulatedAir
 from fl_app.streams import stream
-from oac_blocks.dsp import analog, frame, fsk_mv, ofdm, preamble
+from oac_blocks.dsp import analog, burst_snr, frame, fsk_mv, ofdm, preamble
 
 ComplexArray = npt.NDArray[np.complex64]
 
@@ -58,10 +58,10 @@ class WaveformAir(SimulatedAir):
             noise = stream(self.seed, "air noise", t, index)
             samples = front_end.receive(clean, len(clients), levels, self.settings, noise)
             samples = samples[self.nominal_samples :][: burst.layout.samples]
-            powers.append(snr.measure(samples, burst.layout, early_samples(self.settings)))
+            powers.append(burst_snr.measure(samples, burst.layout, early_samples(self.settings)))
             received[burst.entries] = self._decode(samples, burst, levels, len(clients))
         received = clip_entries(received, self.settings.clip_level)
-        return Uplink(received, *air_time(bursts), snr.snr_db(powers, len(clients)), peaks.db())
+        return Uplink(received, *air_time(bursts), burst_snr.snr_db(powers, len(clients)), peaks.db())
 
     def _add_up(
         self,

@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from oac_blocks.dsp import acquisition, bounds, frame, fsk_mv, ofdm
+from oac_blocks.dsp import acquisition, bounds, burst_snr, frame, fsk_mv, ofdm
 from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.dsp.detection import DEFAULT_FALSE_ALARM, Detection, bank_up_to
 from oac_blocks.dsp.frame import FrameLayout
@@ -53,12 +53,7 @@ class HeardRound:
     snr_db: Floats
     soft_votes: npt.NDArray[np.float32] | None = None  # of a payload round
     energies: npt.NDArray[np.float32] | None = None  # (2, votes), for and against
-
-    @property
-    def mean_snr_db(self) -> float:
-        """Of the clients that were heard; NaN if none was."""
-        heard = self.snr_db[np.isfinite(self.snr_db)]
-        return _db(float(np.mean(10 ** (heard / 10)))) if len(heard) else math.nan
+    mean_snr_db: float = math.nan  # of the clients heard, echoes included, over the noise beside the band
 
 
 @dataclass(frozen=True)
@@ -279,7 +274,9 @@ class ServerStream:
                 _decibels(found.snr),
             )
         )
-        return self._heard(done, columns, soft_votes, energies)
+        heard = int(np.count_nonzero(np.isfinite(found.power)))
+        mean_snr_db = burst_snr.snr_db([burst_snr.measure(done.samples, layout, self._early)], heard) if heard else None
+        return self._heard(done, columns, soft_votes, energies, math.nan if mean_snr_db is None else mean_snr_db)
 
     def _heard(
         self,
@@ -287,12 +284,13 @@ class ServerStream:
         columns: Floats,
         soft_votes: npt.NDArray[np.float32] | None = None,
         energies: npt.NDArray[np.float32] | None = None,
+        mean_snr_db: float = math.nan,
     ) -> HeardRound:
         """``columns`` (5, N): offsets and what follows them."""
         expected, detection = done.expected, done.detection
         about = (expected.round, expected.kind, detection.time_samples, _db(detection.snr))
         offset, sigma, power_db, cfo_rad, snr_db = columns
-        return HeardRound(*about, offset, sigma, power_db, cfo_rad, snr_db, soft_votes, energies)
+        return HeardRound(*about, offset, sigma, power_db, cfo_rad, snr_db, soft_votes, energies, mean_snr_db)
 
 
 @lru_cache(maxsize=1)

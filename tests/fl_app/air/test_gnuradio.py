@@ -32,7 +32,7 @@ def air():
 def test_votes_come_through_as_the_closed_form_says(air):
     """Rounds of any length, longer than a burst as well; the scatter between rounds gives the standard error."""
     rng = np.random.default_rng(1)
-    rates, expected = [], []
+    rates, expected, snrs_db = [], [], []
     for t, k in enumerate([50_000, *[4000] * 24]):
         votes = fair_votes(rng, 2, k)
         uplink = air.uplink(votes, np.arange(2), t)
@@ -41,8 +41,11 @@ def test_votes_come_through_as_the_closed_form_says(air):
         errors, compared = vote_error_rate(votes, uplink.received)
         rates.append(errors / compared)
         expected.append(expected_vote_error_rate(votes, 10.0))
+        snrs_db.append(uplink.snr_db)
     assert uplink.symbols == -(-4000 // 96) + 4
     assert uplink.air_seconds == pytest.approx(uplink.symbols * 320 / 20e6)
+    # Two clients' fading over 24 rounds of some ten echoes each: the mean power is known to 0.3 dB.
+    assert 10 * np.log10(np.mean(10 ** (np.array(snrs_db) / 10))) == pytest.approx(10.0, abs=1.2)
     off = np.array(rates[1:]) - np.array(expected[1:])
     assert abs(off.mean()) < 3 * off.std(ddof=1) / np.sqrt(len(off))
 
