@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """``make bench``: everything that is measured, in one run."""
 
+from gnuradio import gr
 from rich.console import Console
 
-from benchmarks import air_share, calibration, channel, dsp_core, server_receiver, sync
+from benchmarks import air_share, calibration, channel, dsp_core, loopback, streaming
 
 console = Console(width=110)
-for benchmark in (dsp_core, air_share, sync, server_receiver, channel, calibration):
+gr.logging().set_default_level(gr.log_levels.warn)
+for benchmark in (dsp_core, air_share, streaming, channel, loopback, calibration):
     benchmark.main(console)
