@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Pictures of the flowgraphs: docs/images/NAME.png from the real Companion, NAME_running.png from the flow's window.
 
-.venv/bin/python docs/figures/flowgraphs.py [NAME ...] [--to FOLDER] [--seconds 8]
+.venv/bin/python docs/figures/flowgraphs.py [NAME ...] [--to FOLDER] [--only canvas | window]
 """
 
 from __future__ import annotations
@@ -13,12 +13,43 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 FLOWS = ROOT / "grc_flows"
 POLL_MS = 200
+Box = tuple[float, float, float, float]  # left, top, right, bottom
+
+
+@dataclass(frozen=True)
+class Window:
+    """A picture of a running flow. What is ``switched`` is so in the last of its ``seconds`` alone."""
+
+    suffix: str = "running"
+    seconds: float = 8.0
+    width: int = 1200
+    height: int = 800
+    switched: tuple[str, Any] | None = None
+    switched_seconds: float = 8.0
+
+
+WINDOWS = {
+    "oac_loopback": (
+        Window(seconds=25.0, width=1400, height=1150),
+        Window("uncalibrated", 30.0, 1400, 1150, ("calibrate", False)),
+    ),
+    "calibration_loop": (Window(seconds=20.0, width=1400, height=1000, switched=("calibrate", True)),),
+    # These transmit: they need a radio and a frequency, and have no window.
+    "oac_client_pluto": (),
+    "oac_server_pluto": (),
+}
+
+
+def windows_of(name: str) -> tuple[Window, ...]:
+    return WINDOWS.get(name, (Window(),))
 
 
 def under_xvfb(*arguments: object, home: Path) -> None:
@@ -56,6 +87,7 @@ def draw_canvas(flow: Path, picture: Path) -> None:
         from gnuradio.grc.gui import Utils
 
         Utils.make_screenshot(page.flow_graph, str(picture))
+        errors.extend(overlaps(page.flow_graph.blocks))
         app.quit()
         return False
 
@@ -65,7 +97,25 @@ def draw_canvas(flow: Path, picture: Path) -> None:
         sys.exit("\n".join(errors))
 
 
-def draw_window(flow: Path, picture: Path, seconds: float) -> None:
+def overlaps(blocks: Any) -> list[str]:
+    """Blocks that stand on each other, ports and comments included."""
+    found = []
+    for one, other in combinations([block for block in blocks if block.enabled], 2):
+        if any(_overlap(a, b) for a in _boxes(one) for b in _boxes(other)):
+            found.append(f"{one.name} and {other.name} overlap")
+    return found
+
+
+def _boxes(block: Any) -> list[Box]:
+    comment = [block.get_extents_comment()] if block.comment else []
+    return [block.get_extents(), *comment]
+
+
+def _overlap(a: Box, b: Box) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+def draw_window(flow: Path, picture: Path, window: Window) -> None:
     """Run the compiled flow and take its window after some seconds."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, str(shutil.which("grcc")), "-o", folder, str(flow)], check=True)
@@ -79,7 +129,7 @@ def draw_window(flow: Path, picture: Path, seconds: float) -> None:
 
         application = Qt.QApplication([flow.stem])
         top_block: Any = getattr(module, flow.stem)()
-        top_block.resize(1200, 800)
+        top_block.resize(window.width, window.height)
         top_block.start()
         top_block.show()
 
@@ -89,7 +139,12 @@ def draw_window(flow: Path, picture: Path, seconds: float) -> None:
             top_block.wait()
             application.quit()
 
-        Qt.QTimer.singleShot(int(1000 * seconds), take)
+        if window.switched is not None:
+            variable, value = window.switched
+            set_it = getattr(top_block, f"set_{variable}")
+            set_it(not value)
+            Qt.QTimer.singleShot(int(1000 * (window.seconds - window.switched_seconds)), lambda: set_it(value))
+        Qt.QTimer.singleShot(int(1000 * window.seconds), take)
         application.exec_()
 
 
@@ -97,20 +152,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="flowgraphs; all of them if none is named")
     parser.add_argument("--to", type=Path, default=ROOT / "docs" / "images", help="folder for the pictures")
-    parser.add_argument("--seconds", type=float, default=8.0, help="how long a flow runs before its window is taken")
     parser.add_argument("--only", choices=["canvas", "window"], help="one of the two pictures")
     parser.add_argument("--here", action="store_true", help="draw on this screen; what Xvfb is started with")
     options = parser.parse_args()
     if options.here:
-        flow, picture = FLOWS / f"{options.names[0]}.grc", options.to
-        draw_canvas(flow, picture) if options.only == "canvas" else draw_window(flow, picture, options.seconds)
+        draw_here(options.names[0], options.to)
         return
     for name in options.names or sorted(file.stem for file in FLOWS.glob("*.grc")):
-        for only, picture in (("canvas", f"{name}.png"), ("window", f"{name}_running.png")):
-            if options.only in (None, only):
-                with tempfile.TemporaryDirectory() as home:
-                    arguments = ["--only", only, "--to", options.to / picture, "--seconds", options.seconds]
-                    under_xvfb("--here", name, *arguments, home=Path(home))
+        canvas, windows = [f"{name}.png"], [f"{name}_{window.suffix}.png" for window in windows_of(name)]
+        for picture in {"canvas": canvas, "window": windows}.get(options.only, canvas + windows):
+            with tempfile.TemporaryDirectory() as home:
+                under_xvfb("--here", name, "--to", options.to / picture, home=Path(home))
+
+
+def draw_here(name: str, picture: Path) -> None:
+    flow = FLOWS / f"{name}.grc"
+    if not flow.is_file():
+        sys.exit(f"{flow} must be a flowgraph, there is no such file")  # Companion would open an empty one
+    for window in windows_of(name):
+        if picture.stem == f"{name}_{window.suffix}":
+            draw_window(flow, picture, window)
+            return
+    draw_canvas(flow, picture)
 
 
 if __name__ == "__main__":
