@@ -18,6 +18,7 @@ from calibration.states import Change, ClientView, Guess, LoopSettings, State
 from calibration.tracker import Tracker
 
 _USUAL_SIGMAS = 3.0
+_SWEEP_WAIT_ROUNDS = 4
 _JUMPS_APART_ROUNDS = 32  # jumps closer than this are no jumps but echoes, or a clock that walks
 
 
@@ -33,7 +34,7 @@ class ClientLoop:
         self._known = guess.correction_samples  # the best start for a search
         self._taken_at = 0.0  # seconds of the loop's clock: the last measurement that was followed
         self._ask_at = 0  # round
-        self._tries = 0  # searches since it was heard last
+        self._tries = 0  # searches since it was heard last, that it answered
         self._failures = 0  # falls since it tracked for long
         self._silent = False  # was silence the reason for the last fall?
         self._misses = 0
@@ -60,9 +61,20 @@ class ClientLoop:
         if self.state in ("fine", "tracking"):
             needed = self._tracker.predict(now + interval - self._taken_at)[0]
             return needed if self.state == "tracking" else needed - self._bias
-        # Two tries each: from where it was last, from the guess, and from nothing.
-        starts = list(dict.fromkeys((self._known, self._guess.correction_samples, 0.0)))
-        return starts[self._tries // 2 % len(starts)]
+        starts = self._starts()
+        return starts[self._tries % len(starts)]
+
+    def _starts(self) -> list[float]:
+        """Corrections to search with: where it was last, the guess, nothing; each twice, for noise may be the reason.
+
+        Then further and further away, for between streams that have just started there may be more than half a slot;
+        every other time from where it was last, for it may only have been drowned out.
+        """
+        near = list(dict.fromkeys((self._known, self._guess.correction_samples, 0.0)))
+        step = self._settings.sweep_step_samples
+        count = math.floor(self._settings.sweep_reach_samples / step)
+        away = [self._guess.correction_samples + sign * n * step for n in range(1, count + 1) for sign in (-1, 1)]
+        return [start for start in near for _ in range(2)] + [start for far in away for start in (far, self._known)]
 
     def view(self, now: float, interval: float) -> ClientView:
         sigma = math.nan
@@ -100,6 +112,8 @@ class ClientLoop:
         settled = self.state == "tracking" and self._rounds_in_state >= self._settings.settled_rounds
         self._failures = 0 if settled else self._failures + 1
         wait = min(2 ** min(self._failures, 30) // 2, self._settings.largest_wait_rounds)
+        if 0 < self._tries < len(self._starts()):  # it answers, and there are places where it was not looked for
+            wait = min(wait, _SWEEP_WAIT_ROUNDS)
         self._ask_at = round_ + wait
         self._silent = silent
         self._go("uncalibrated", round_, reason)
@@ -114,10 +128,10 @@ class ClientLoop:
         self._rounds_in_state += 1
         self._rounds_since_jump += 1
 
-    def missed(self, round_: int, reason: str) -> None:
+    def missed(self, round_: int, reason: str, answered: bool = True) -> None:
         """It was to answer, and nothing came of it."""
         if self.state == "acquiring":
-            self._tries += 1
+            self._tries += answered
             self.fall(round_, reason, silent=True)
         elif self.state in ("fine", "tracking"):
             self._misses += 1

@@ -180,7 +180,7 @@ class Loop:
         if order is None or order.mode == "silent" or order.round != arrivals.round:
             return
         if answer is None:
-            one.missed(arrivals.round, "did not answer")
+            one.missed(arrivals.round, "did not answer", answered=False)
             return
         trigger_variance = _trigger_variance(answer.snr_db)
         one.drift.heard(answer.trigger_sample, arrivals.trigger_sample, math.sqrt(trigger_variance))

@@ -41,6 +41,10 @@ class LoopSettings:
     outlier_rounds: int = 4  # as many that do not agree: nothing is known of the client
     patience_rounds: int = 5  # as many rounds unheard: likewise
     fine_rounds: int = 3  # tries to come inside the tolerance, before scatter is taken for what it is
+    sweep_step_samples: float = (
+        6144.0  # a client that answers unheard is tried so much earlier and later: 3/4 of a slot
+    )
+    sweep_reach_samples: float = 65_536.0  # and up to this far
     settled_rounds: int = 8  # a client that tracked as long starts again without a wait
     largest_wait_rounds: int = 64  # between two questions to a client that does not answer
     power_control: bool = True
@@ -57,6 +61,8 @@ class LoopSettings:
             real(name, getattr(self, name), 0.0)
         real("largest_scatter_samples", self.largest_scatter_samples, self.tolerance_samples)
         real("least_snr_db", self.least_snr_db)
+        real("sweep_step_samples", self.sweep_step_samples, 1.0)
+        real("sweep_reach_samples", self.sweep_reach_samples, 0.0)
         integer("jump_rounds", self.jump_rounds, 2)
         integer("outlier_rounds", self.outlier_rounds, self.jump_rounds)
         for name in ("patience_rounds", "fine_rounds", "settled_rounds", "largest_wait_rounds", "power_rounds"):

@@ -149,6 +149,14 @@ def test_echoes_whose_strongest_path_moves():
     assert run.worst(1, AT + 130) < NEAR
 
 
+def test_streams_that_start_more_than_a_slot_apart_are_found():
+    loop, radios = loop_for(SETTINGS), VirtualRadios(SETTINGS)
+    radios.stream_offset_samples[1] = 30_000.0
+    states = [[view.state for view in played.views] for played in play(loop, radios, 200)]
+    assert states[2][0] == "tracking"
+    assert set(states[-1]) == {"tracking"}
+
+
 def test_everything_at_once():
     rng = np.random.default_rng(8)
     kinds = [kind for kind in FAULTS if kind != "interferer"]

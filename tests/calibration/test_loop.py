@@ -91,10 +91,16 @@ def test_a_guess_is_where_the_search_begins_and_nothing_more():
     assert [plan.kind for plan in it.run(3)] == ["acquire", "acquire", "payload"]
 
 
-def test_a_wrong_guess_is_given_up():
+def test_a_wrong_guess_is_given_up_and_the_search_goes_further_and_further():
     it = world(NumberClient(0.0, heard=False), guesses={0: Guess(1e6)})
-    used = {round(plan.orders[0].correction_samples) for plan in it.run(6)}
-    assert used == {1_000_000, 0}
+    used = [plan.orders[0].correction_samples for plan in it.run(9)]
+    step = SETTINGS.sweep_step_samples
+    assert used == [1e6, 1e6, 0.0, 0.0, 1e6 - step, 1e6, 1e6 + step, 1e6, 1e6 - 2 * step]
+
+
+def test_a_client_that_says_nothing_is_searched_where_it_was():
+    it = world(NumberClient(0.0, answers=False), guesses={0: Guess(1e6)})
+    assert {plan.orders[0].correction_samples for plan in it.run(8)} == {1e6}
 
 
 def test_payload_may_need_another_correction_than_the_sequence():
@@ -254,8 +260,10 @@ def test_silence_and_return():
 def test_a_dead_client_does_not_stop_the_others():
     it = world(NumberClient(10.0), NumberClient(answers=False), NumberClient(heard=False))
     kinds = [plan.kind for plan in it.run(1000)]
-    # Asked at distances 1, 1, 2, 4 .. 64, then every 65 rounds: some 7 + 1000 / 65 times, for each of the two.
-    assert kinds.count("acquire") <= 2 * (8 + 1000 // SETTINGS.largest_wait_rounds)
+    # Asked at distances 1, 2, 4 .. 64, then every 64 rounds: some 8 + 1000 / 64 times, for each of the two. The one
+    # that answers is first looked for everywhere: twice near, then two tries for each step either way.
+    places = 2 + 4 * SETTINGS.sweep_reach_samples // SETTINGS.sweep_step_samples
+    assert kinds.count("acquire") <= 2 * (8 + 1000 // SETTINGS.largest_wait_rounds) + places
     assert it.states()[0] == "tracking"
 
 
