@@ -25,6 +25,10 @@ class RadioError(RuntimeError):
     """The device is not there, is gone, or does not do as it was told."""
 
 
+class RadioStopped(RadioError):  # noqa: N818  (it is no error to whoever stopped it)
+    """The streams were not started, or were stopped while somebody waited for samples."""
+
+
 @dataclass(frozen=True)
 class RadioConfig:
     """Checked against what an AD9361 can do, before any device is touched.

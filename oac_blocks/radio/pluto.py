@@ -20,7 +20,7 @@ import numpy as np
 
 from oac_blocks.dsp.checks import complex_array, real, require
 from oac_blocks.radio import limits
-from oac_blocks.radio.base import Radio, RadioConfig, RadioError, Received, Samples, StreamConfig
+from oac_blocks.radio.base import Radio, RadioConfig, RadioError, RadioStopped, Received, Samples, StreamConfig
 
 _STATUS_REGISTER = 0x80000088
 _UNDERFLOW, _OVERFLOW = 1, 4
@@ -139,7 +139,7 @@ class PlutoRadio(Radio):
 
     def _started(self) -> _Streams:
         if self._streams is None:
-            raise RadioError(f"{self.uri} does not stream: call start first")
+            raise RadioStopped(f"{self.uri} does not stream: call start first")
         return self._streams
 
     @staticmethod
@@ -230,6 +230,8 @@ class _Streams:
             except not_yet:
                 if self._failed is not None:
                     raise self._failed from None
+                if self._stopping.is_set():
+                    raise RadioStopped("the streams were stopped") from None
                 if time.monotonic() > deadline:
                     raise RadioError(f"nothing moved for {timeout_seconds:g} s") from None
 

@@ -59,8 +59,11 @@ class Crystal:
     def lead(self, seconds: Floats) -> Floats:
         """Own time less true time, at these true times; before time 0 the crystal ran true."""
         self._reach(float(np.max(seconds)))
-        steps = np.asarray(seconds, np.float64) / STEP_SECONDS
-        return np.interp(steps, self._first + np.arange(len(self._lead)), self._lead)
+        steps = np.asarray(seconds, np.float64) / STEP_SECONDS - self._first
+        index = np.clip(np.floor(steps).astype(np.int64), 0, len(self._lead) - 2)
+        share = np.maximum(steps - index, 0.0)
+        begin = self._lead[index]
+        return begin + share * (self._lead[index + 1] - begin)
 
     def true_seconds(self, own_seconds: Floats) -> Floats:
         """When the crystal shows these times."""

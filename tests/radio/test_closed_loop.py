@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The calibration loop over virtual Plutos, with the real libiio and pyadi-iio over TCP, on the lock-step clock.
+
+Residuals are the air's own truth. Settled rounds are payload rounds but the first after a client was acquired.
+"""
+
+import numpy as np
+import pytest
+
+from oac_blocks.radio.base import RadioConfig
+from oac_blocks.radio.virtual.air_settings import spread
+from oac_blocks.radio.virtual.faults import parse_fault
+from oac_blocks.radio.virtual.server import VirtualPlutos
+from tests.radio.closed_loop import Bench, BenchSettings
+
+pluto = pytest.importorskip("oac_blocks.radio.pluto")
+CONFIG = RadioConfig(2.5e6, 2.4e9, 2.4e9, rx_gain_db=50, tx_gain_db=-10)
+
+
+def run(rounds, clients=2, faults=(), settings=None, **air):
+    """Clocks of +-20 ppm with a wobble of 1 ppm, 17 dB of SNR a sample, unknown stream starts and delays."""
+    options = {"ppm": 20, "wobble_ppm": 1, "snr_db": 26, "seed": 1} | air
+    seed = options.pop("seed")
+    schedule = [parse_fault(line, clients + 1) for line in faults]
+    settings = settings or BenchSettings(clients)
+    with VirtualPlutos(spread(clients + 1, seed, **options), lock_step=True, faults=schedule) as served:
+        radios = []
+        try:
+            radios += [pluto.PlutoRadio(uri, CONFIG, timeout_seconds=120) for uri in served.uris]
+            return Bench(radios, served.air, settings).run(rounds)
+        finally:
+            for radio in radios:
+                radio.close()
+
+
+def settled(log):
+    """True residuals of clients in payload rounds, but the first after they were acquired."""
+    found = []
+    for before, last, now in zip(log, log[1:], log[2:], strict=False):
+        if now.kind != "payload":
+            continue
+        for client, residual in enumerate(now.residuals):
+            if before.states[client] == last.states[client] == "tracking" and last.kind == "payload":
+                found.append(residual)
+    return np.array(found)
+
+
+def test_clients_align_and_two_runs_are_equal():
+    first, second = run(14), run(14)
+    assert repr(first) == repr(second)  # NaN is not equal to itself
+    locked = next(i for i, one in enumerate(first) if one.states == ["tracking", "tracking"])
+    assert locked <= 3
+    assert all(one.states == ["tracking", "tracking"] for one in first[locked:])
+    left = settled(first)
+    assert len(left) >= 16
+    assert np.sqrt(np.mean(left**2)) < 0.03
+    assert np.abs(left).max() < 0.1
+
+
+def test_a_gap_is_calibrated_again_while_the_others_go_on():
+    """Client 1 loses 777 samples in mid-stream: it would be that much late for ever."""
+    log = run(16, faults=["0.3 underflow 2 777"])
+    broken = next(i for i, one in enumerate(log) if i > 3 and one.states[1] != "tracking")
+    back = next(i for i, one in enumerate(log) if i > broken and one.states[1] == "tracking")
+    assert back - broken <= 3
+    assert all(one.states[0] == "tracking" for one in log[3:])
+    assert log[-1].corrections[1] == pytest.approx(log[broken - 1].corrections[1] - 777, abs=1)
+    left = settled(log)
+    assert np.abs(left[np.isfinite(left)]).max() < 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("clients", "air", "rms", "largest"),
+    [
+        (2, {}, 0.03, 0.1),
+        (5, {}, 0.03, 0.1),
+        (2, {"snr_db": 14.0}, 0.1, 0.4),  # 5 dB a sample
+        (2, {"walk_ppm": 0.1, "wobble_ppm": 0.0}, 0.03, 0.1),
+    ],
+    ids=["two", "five", "5 dB", "walk"],
+)
+def test_many_rounds(clients, air, rms, largest):
+    log = run(80, clients, **air)
+    assert all(state == "tracking" for one in log[6:] for state in one.states)
+    left = settled(log)
+    assert np.sqrt(np.mean(left**2)) < rms
+    assert np.abs(left).max() < largest
