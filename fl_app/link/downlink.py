@@ -54,10 +54,10 @@ def memory_of(g: NDArray[np.float32], mode: Mode) -> NDArray[Any]:
 
 def checksum(w: NDArray[np.float32], memory: NDArray[Any], selected: NDArray[np.int64]) -> str:
     """Of all that a client's next rounds follow from."""
-    digest = hashlib.blake2b(digest_size=8)
+    digest = hashlib.sha256()  # processors compute it faster than any other of hashlib's
     for array in (w, memory, selected):
         digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
+    return digest.hexdigest()[:16]
 
 
 def checksum_of(server: Server) -> str:

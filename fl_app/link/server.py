@@ -132,7 +132,12 @@ class Link:
 
     def _user(self, frame: zmq.Frame) -> str | None:
         """Whose connection it is, as CURVE has shown."""
-        return str(frame.get("User-Id")) if self.keys is not None else None
+        if self.keys is None:
+            return None
+        try:
+            return str(frame.get("User-Id"))
+        except zmq.ZMQError:
+            return "nobody"  # no key that could be listed
 
     def farewell(self, reason: str) -> None:
         """Tell all clients that the run is over, until they have left or some time has passed."""

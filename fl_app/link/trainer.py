@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fl_app.config import Settings, check
+from fl_app.config import ConfigError, Settings, check
 from fl_app.link.caller import Result, Welcome, Work
 from fl_app.link.payload import Outlet, ToServer
 from fl_app.streams import stream
@@ -86,12 +86,13 @@ class RandomVoter:
 
     def prepare(self, welcome: Welcome) -> tuple[int, str]:
         self._settings = settings_of(welcome)
+        if self._settings.model.name != "cnn":
+            raise ConfigError("a client without training cannot measure batch norm: it needs [model] name = 'cnn'")
         return welcome.d, welcome.fingerprint
 
     def work(self, work: Work) -> Result:
         assert self._settings is not None
-        if work.kind != "train":
-            raise ValueError("a client that trains nothing has no statistics")
+        assert work.kind == "train", "the CNN has no statistics to measure"
         self.before(work.round)
         rng = stream(self._settings.run.seed, "random votes", work.round, self.client)
         payload: NDArray[Any]

@@ -16,7 +16,7 @@ from tests.fl_app.link.mutations import mutate, sound
 from tests.fl_app.link.processes import assert_every_round_once
 
 D, K = 400, 80
-MEMORY_BYTES = 1_000_000  # more than the strikes of KNOWN_PEERS peers take
+MEMORY_BYTES = 200_000  # a byte for each message of the long version
 
 
 def make_desk():
@@ -75,19 +75,24 @@ def attack(desk, count, seed):
     return answers
 
 
+def held_bytes():
+    """What was allocated by the link's own lines and is still held."""
+    gc.collect()
+    own = tracemalloc.Filter(True, "*/fl_app/link/*")
+    return sum(trace.size for trace in tracemalloc.take_snapshot().filter_traces([own]).statistics("filename"))
+
+
 def run_fuzz(count):
     desk = make_desk()
     logging.disable(logging.CRITICAL)
     try:
-        attack(desk, min(count, 30_000), seed=0)  # so that everything that may be remembered is
-        gc.collect()
         tracemalloc.start()
-        before = tracemalloc.get_traced_memory()[0]
+        attack(desk, min(count, 30_000), seed=0)  # so that everything that may be remembered is
+        before = held_bytes()
         attack(desk, count, seed=1)
-        gc.collect()
-        grown = tracemalloc.get_traced_memory()[0] - before
-        tracemalloc.stop()
+        grown = held_bytes() - before
     finally:
+        tracemalloc.stop()
         logging.disable(logging.NOTSET)
     assert grown < MEMORY_BYTES, f"{grown} bytes more after {count} messages"
     assert len(desk.sessions) <= 4
@@ -121,7 +126,7 @@ def resident_kb(pid):
     raise AssertionError("no VmRSS")
 
 
-@pytest.mark.parametrize("count", [2000, pytest.param(20_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1000, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_mutated_messages_over_a_real_socket(site, link_settings, count):
     # The clients wait in round 2 until the attack is over, so that the server is all ears for it.
     settings = link_settings(
@@ -174,12 +179,12 @@ def test_size_cap_of_the_server(site, link_settings):
     here.wait_for_rounds(1, server)
     before = resident_kb(server.pid)
     context = zmq.Context()
-    for _ in range(3):
+    for _ in range(2):
         socket = context.socket(zmq.DEALER)
         socket.set(zmq.LINGER, 0)
         socket.connect(here.endpoint)
         socket.send(b"\x00" * 60_000_000)
-        socket.poll(1000)  # never an answer
+        socket.poll(500)  # never an answer
         socket.close()
     context.term()
     assert resident_kb(server.pid) - before < 100_000

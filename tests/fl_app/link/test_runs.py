@@ -59,9 +59,9 @@ def test_same_bits_as_without_the_link(site, link_settings, trained_here, air, m
 def test_batch_norm_over_the_link(site, link_settings, trained_here):
     settings = link_settings(
         run={"rounds": 2, "eval_every": 1},
-        model={"name": "resnet18", "width": 2},
-        data={"limit": 60, "test_limit": 40},
-        clients={"n": 2},
+        model={"name": "resnet18", "width": 1},
+        data={"limit": 30, "test_limit": 10},
+        clients={"n": 2, "H": 1, "batch_size": 4},
     )
     here = site(settings)
     server = here.server()
@@ -104,3 +104,10 @@ def test_server_stopped_by_a_signal_finishes_the_round_and_clients_wait_for_it(s
     assert again.wait() == 0, again.text
     assert [client.wait() for client in clients] == [0, 0, 0]
     assert_same_run(here.run, trained_here(settings))
+
+
+def test_more_clients_needed_than_there_are(site, link_settings):
+    here = site(link_settings(link={"min_clients": 4}))
+    server = here.server()
+    assert server.wait() == 2
+    assert "error: [link] min_clients = 4: there are only 3 clients" in server.text

@@ -78,6 +78,7 @@ def assert_nothing_is_left(family):
     until(lambda: not any(map(is_running, family)), "end of all processes", 30)
 
 
+@pytest.mark.slow
 def test_up_runs_the_bench_to_its_end(config, up, tmp_path):
     process = up(config(3), "--json")
     out, err = process.communicate(timeout=DEADLINE_SECONDS)
@@ -90,19 +91,7 @@ def test_up_runs_the_bench_to_its_end(config, up, tmp_path):
     assert "the run is finished" in (run.path / "logs" / "client-1.log").read_text()
 
 
-def test_ctrl_c_takes_all_of_it_down_and_resume_goes_on(config, up, tmp_path):
-    run = RunFolder(tmp_path / "run")
-    process = up(config(100_000))
-    family = running_bench(process, run, 3)
-    os.kill(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=DEADLINE_SECONDS)
-    assert process.returncode == 130, err
-    assert f"To go on: fl_app up --resume {run.path}" in err
-    assert "Traceback" not in err
-    assert_nothing_is_left(family)
-    assert run.latest().rounds_done == len(run.rows())
-
-
+@pytest.mark.slow
 def test_killed_parent_leaves_nothing_behind(config, up, tmp_path):
     process = up(config(100_000))
     family = running_bench(process, RunFolder(tmp_path / "run"), 2)
@@ -111,6 +100,7 @@ def test_killed_parent_leaves_nothing_behind(config, up, tmp_path):
     assert_nothing_is_left(family)
 
 
+@pytest.mark.slow
 def test_server_that_dies_ends_the_bench_with_a_sentence(config, up, tmp_path):
     process = up(config(100_000))
     family = running_bench(process, RunFolder(tmp_path / "run"), 2)
@@ -122,7 +112,7 @@ def test_server_that_dies_ends_the_bench_with_a_sentence(config, up, tmp_path):
     assert_nothing_is_left(family)
 
 
-def test_client_that_dies_is_shown_and_the_rest_goes_on(config, up, tmp_path):
+def test_rest_goes_on_without_a_client_that_dies_and_ctrl_c_takes_all_of_it_down(config, up, tmp_path):
     run = RunFolder(tmp_path / "run")
     process = up(config(100_000))
     family = running_bench(process, run, 2)
@@ -131,9 +121,13 @@ def test_client_that_dies_is_shown_and_the_rest_goes_on(config, up, tmp_path):
     until(lambda: len(run.rows()) > before + 5, "rounds without it")
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=DEADLINE_SECONDS)
+    assert process.returncode == 130, err
     assert "ended with code -9; the others go on" in err
-    assert run.rows()[-1].absent_clients == 1
+    assert f"To go on: fl_app up --resume {run.path}" in err
+    assert "Traceback" not in err
     assert_nothing_is_left(family)
+    assert run.rows()[-1].absent_clients == 1
+    assert run.latest().rounds_done == len(run.rows())
 
 
 def test_screen_on_a_terminal(config, up, tmp_path):

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a round over the link costs when nobody trains: the change of the model down, votes up, the air, the update."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from fl_app.config import load_settings
+from fl_app.link.server import Link, serve
+from fl_app.metrics import RoundFigures
+from fl_app.runs import RunFolder
+
+ROUNDS = 14
+LEFT_OUT = 2  # round 0 sends all d entries, and with round 1 clients get the signs of all of them
+CROWDS = 2  # processes that hold the clients
+# Seconds a round of Flower's simulation engine with clients that do not train, as seen on another machine.
+FLOWER_SECONDS = {10: 0.38, 50: 1.5}
+
+
+def rounds_of(n_clients: int, air: str) -> tuple[list[RoundFigures], float]:
+    """The later rounds of a short run with the CNN (k = 21,880), one-bit, clients in processes of their own.
+
+    With them, the processor time that this process took for a round.
+    """
+    changes = {
+        "clients.n": n_clients,
+        "run.rounds": ROUNDS,
+        "run.eval_every": 1000,
+        "run.checkpoint_every": 1000,
+        "data.limit": 500,
+        "data.test_limit": 100,
+        "air.name": air,
+    }
+    settings = load_settings(None, [f"{key}={value}" for key, value in changes.items()])
+    rows: list[RoundFigures] = []
+    clock: list[float] = []
+
+    def on_round(row: RoundFigures) -> None:
+        rows.append(row)
+        clock.append(time.process_time())
+
+    with tempfile.TemporaryDirectory() as folder:
+        endpoint = f"ipc://{folder}/server"
+        link = Link(endpoint, None, print)
+        crowds = [_crowd(endpoint, range(first, n_clients, CROWDS)) for first in range(CROWDS)]
+        try:
+            serve(settings, RunFolder.create(settings, Path(folder) / "run"), on_round, lambda: False, link)
+        finally:
+            link.close()
+            for crowd in crowds:
+                crowd.kill()
+                crowd.wait()
+    # The last round also looks at the test set.
+    return rows[LEFT_OUT:-1], (clock[-2] - clock[LEFT_OUT - 1]) / (len(rows) - LEFT_OUT - 1)
+
+
+def _crowd(endpoint: str, numbers: range) -> subprocess.Popen[bytes]:
+    code = f"from fl_app.link.crowd import run_crowd; run_crowd({endpoint!r}, {list(numbers)})"
+    return subprocess.Popen([sys.executable, "-c", code])
+
+
+def main(console: Console) -> None:
+    table = Table(title="A round over the link without training: the CNN, k = 21,880 votes from each client")
+    headings = ("N", "air", "round (s)", "server's CPU (s)", "air's CPU (s)", "down to each (kB)", "w_t whole (kB)")
+    for heading in (*headings, "ratio", "Flower's simulation, NOT measured here (s)"):
+        table.add_column(heading, justify="right")
+    for n_clients, flower in FLOWER_SECONDS.items():
+        for air in ("ideal", "waveform"):
+            rows, cpu_seconds = rounds_of(n_clients, air)
+            seconds = statistics.median(row.seconds for row in rows)
+            in_air = statistics.median(row.air_cpu_seconds for row in rows)
+            down = statistics.median(row.downlink_bytes or 0 for row in rows)
+            whole = 4 * 109_402
+            table.add_row(
+                str(n_clients),
+                air,
+                f"{seconds:.3f}",
+                f"{cpu_seconds:.3f}",
+                f"{in_air:.3f}",
+                f"{down / 1000:.1f}",
+                f"{whole / 1000:.1f}",
+                f"{whole / down:.1f}",
+                f"{flower} ({flower / seconds:.0f}x)",
+            )
+    console.print(table)
