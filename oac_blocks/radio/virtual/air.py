@@ -81,12 +81,12 @@ class Air:
 
     def _advance_time(self) -> float:
         if self.lock_step:
-            listening = [node.rx_true(node.next) for node in self.nodes if node.queues]
+            listening = [node.next_seconds for node in self.nodes if node.queues]
             if self._started and listening:
                 self._now = max(self._now, min(listening))
         else:
             wall = time.monotonic() - self._wall_start - self.slowed_seconds
-            behind = [node.rx_true(node.next) for node in self.nodes if node.queues]
+            behind = [node.next_seconds for node in self.nodes if node.queues]
             late = wall - min(behind, default=wall) - _MOST_LAG_SECONDS
             if late > 0:
                 self.slowed_seconds += late
@@ -96,7 +96,7 @@ class Air:
 
     def _horizon(self) -> float:
         """Nobody has heard anything later."""
-        return max([self._now, *(node.rx_true(node.next) for node in self.nodes if node.queues)])
+        return max([self._now, *(node.next_seconds for node in self.nodes if node.queues)])
 
     # What sessions ask for.
 
@@ -271,7 +271,7 @@ class Air:
         if not self.lock_step or any(node.queues or node.tx.buffer for node in self.nodes):
             return
         self._started = self._expected == 0
-        self._now = max(self._now, *(node.rx_true(node.next) for node in self.nodes))
+        self._now = max(self._now, *(node.next_seconds for node in self.nodes))
         for node in self.nodes:
             place = max(node.tx_place(self._now), node.tx.end)
             node.tx.start_at = place + self.settings.tx_start(node.index)
@@ -285,7 +285,7 @@ class Air:
 
     def _note_sent(self) -> None:
         """Blocks that are on the air are free again."""
-        listening = [node.rx_true(node.next) for node in self.nodes if node.queues]
+        listening = [node.next_seconds for node in self.nodes if node.queues]
         for node in self.nodes:
             if node.tx.buffer is None:
                 continue
@@ -359,7 +359,7 @@ class Air:
 
     def _forget(self) -> None:
         """Transmissions are kept as long as somebody may still ask for them."""
-        listening = [node.rx_true(node.next) for node in self.nodes if node.queues]
+        listening = [node.next_seconds for node in self.nodes if node.queues]
         oldest = min([self._now, *listening])
         for node in self.nodes:
             self._mixer.forget(node, node.tx_place(oldest))

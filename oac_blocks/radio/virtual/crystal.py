@@ -17,6 +17,7 @@ from oac_blocks.dsp.checks import real
 
 STEP_SECONDS = 1e-3
 _MOST_PPM = 1000.0
+_ROUNDING_SECONDS = 1e-13
 _KEPT_STEPS = 1 << 16  # about a minute of the past
 Floats = npt.NDArray[np.float64]
 
@@ -68,10 +69,12 @@ class Crystal:
     def true_seconds(self, own_seconds: Floats) -> Floats:
         """When the crystal shows these times."""
         own = np.asarray(own_seconds, np.float64)
-        # The lead changes by less than a thousandth of the time that it is off by: two steps give all digits.
-        true = own
+        # The lead changes by less than a thousandth of what the time is off by.
+        true = own - self.lead(own)
         for _ in range(4):
-            true = own - self.lead(true)
+            before, true = true, own - self.lead(true)
+            if np.max(np.abs(true - before)) < _ROUNDING_SECONDS:
+                break
         return true
 
     def _reach(self, seconds: float) -> None:

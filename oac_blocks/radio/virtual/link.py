@@ -43,16 +43,30 @@ class End:
     lo_ppm: float = 0.0
 
 
-def path(first: int, blocks: int, sender: End, receiver: End, delay_seconds: float, carrier_hz: float) -> Path:
+@dataclass(frozen=True)
+class Borders:
+    """Of a receiver's blocks: when they are, by its own crystal and truly, and the difference with all digits."""
+
+    own_seconds: Floats
+    true_seconds: Floats
+    lead_seconds: Floats
+
+
+def borders(first: int, blocks: int, receiver: End) -> Borders:
     """For blocks of the receiver from its sample ``first`` on."""
     own = receiver.timeline.own(first + HOP * np.arange(blocks + 1))
     true = receiver.crystal.true_seconds(own)
-    receiver_lead = receiver.crystal.lead(true)
-    sender_lead = sender.crystal.lead(true - delay_seconds)
+    return Borders(own, true, receiver.crystal.lead(true))
+
+
+def path(at: Borders, sender: End, receiver: End, delay_seconds: float, carrier_hz: float) -> Path:
     # The sender's own time when it sent what arrives now, less the receiver's own time now.
-    behind = sender_lead - receiver_lead - delay_seconds
-    turns = carrier_hz * behind + 1e-6 * carrier_hz * (sender.lo_ppm - receiver.lo_ppm) * own
-    return Path(sender.timeline.samples(own + behind), turns, true)
+    behind = sender.crystal.lead(at.true_seconds - delay_seconds) - at.lead_seconds - delay_seconds
+    lo_ppm = sender.lo_ppm - receiver.lo_ppm
+    turns = carrier_hz * behind
+    if lo_ppm:
+        turns += 1e-6 * carrier_hz * lo_ppm * at.own_seconds
+    return Path(sender.timeline.samples(at.own_seconds + behind), turns, at.true_seconds)
 
 
 def add_to(out: Samples, way: Path, history: SampleHistory, taps: Samples, oldest: int) -> None:

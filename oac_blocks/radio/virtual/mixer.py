@@ -58,13 +58,14 @@ class Mixer:
         looped = node.pluto.settings.loopback == 1
         senders = [node] if looped else [sender for sender in self.nodes if self._may_hear(node, sender)]
         found = []
+        at = link.borders(node.next, blocks, node.rx_end)
         for sender in senders:
             conversion = _conversion(sender, node)
             if conversion.silent:
                 continue
             delay = 0.0 if looped else self.settings.delay(sender.index, node.index)
             carrier = 0.0 if looped else float(node.pluto.settings.rx_lo_hz)
-            path = link.path(node.next, blocks, sender.tx_end, node.rx_end, delay, carrier)
+            path = link.path(at, sender.tx_end, node.rx_end, delay, carrier)
             found.append(Way(sender, conversion, path, _lookahead(conversion)))
         return found
 

@@ -29,6 +29,7 @@ class Node:
         self.gain = GainControl()
         self.queues: list[ReceiveQueue] = []
         self.next = 0  # place of the receiver's next block
+        self._next_seconds: tuple[int, Timeline, float] | None = None
         self.pending = np.zeros((0, 2), np.int16)  # computed, and no room for it yet
         self.power_on(lambda: None)
         self.rx_timeline = Timeline(self.pluto.settings.rx_stream_hz)
@@ -71,6 +72,14 @@ class Node:
 
     def rx_true(self, place: float) -> float:
         return float(self.crystal.true_seconds(np.array([self.rx_timeline.own(place)]))[0])
+
+    @property
+    def next_seconds(self) -> float:
+        """When the receiver's next block begins."""
+        known = self._next_seconds
+        if known is None or known[0] != self.next or known[1] is not self.rx_timeline:
+            known = self._next_seconds = (self.next, self.rx_timeline, self.rx_true(self.next))
+        return known[2]
 
     def tx_true(self, place: float) -> float:
         return float(self.crystal.true_seconds(np.array([self.tx.timeline.own(place)]))[0])
