@@ -12,9 +12,9 @@ from oac_blocks.dsp.shared_slot import cyclic_shifts_samples, shared_root
 from oac_blocks.dsp.trigger import trigger
 
 NUM = Numerology()
-TRIALS = 400
+TRIALS = 300
 START = 60
-# The mean square of 400 normal numbers is 1 with a standard error of sqrt(2 / 400) = 0.07.
+# The mean square of 300 normal numbers is 1 with a standard error of sqrt(2 / 300) = 0.08.
 LOW, HIGH = 0.75, 1.3
 
 

@@ -167,6 +167,6 @@ def test_everything_at_once():
     faults = [
         dataclasses.replace(f, value=min(f.value, 3.0)) if f.kind in ("echoes", "clock_step") else f for f in faults
     ]
-    run = Run(*faults, rounds=260)
+    run = Run(*faults, rounds=200)
     assert set(run.states[-1]) == {"tracking"}
-    assert max(run.worst(client, 230) for client in range(3)) < NEAR
+    assert max(run.worst(client, 180) for client in range(3)) < NEAR

@@ -404,7 +404,7 @@ EVENT = st.sampled_from(["round", "deaf", "mute", "back", "gap", "jump", "restar
 
 
 @given(events=st.lists(st.tuples(EVENT, st.integers(0, 2)), max_size=60))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_nobody_sends_payload_unless_tracking_and_all_recover(events):
     it = world(NumberClient(50.0), NumberClient(-20.0), NumberClient())
     for event, n in events:

@@ -36,7 +36,7 @@ def test_prediction_has_the_variance_of_the_riccati_equation(sigma):
     step = samples_a_ppm(settings) * settings.walk_ppm * np.sqrt(SECONDS)
     best = scipy.linalg.solve_discrete_are(np.eye(1), np.eye(1), [[step**2]], [[sigma**2]])[0, 0]
     rng = np.random.default_rng(1)
-    needed = np.cumsum(step * rng.standard_normal(8000))
+    needed = np.cumsum(step * rng.standard_normal(4000))
     predicted, variances, _ = followed(settings, needed, sigma, rng)
     error = np.mean((predicted - needed[1:])[100:] ** 2)
     # Having to learn walk and scatter costs something.
@@ -49,7 +49,7 @@ def test_walk_and_scatter_are_told_apart(walk, scatter):
     """Both are far beyond what the settings and the bound say; a filter that knew them is the best that there is."""
     settings = LoopSettings(turnaround_samples=400_000, walk_ppm=0.1)
     rng = np.random.default_rng(2)
-    needed = np.cumsum(walk * rng.standard_normal(5000))
+    needed = np.cumsum(walk * rng.standard_normal(4000))
     tracker, predictions = Tracker(settings), []
     tracker.start(0.0, 1e-4)
     for z in needed:
