@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from oac_blocks.radio.base import RadioConfig, RadioError, StreamConfig
-from oac_blocks.radio.virtual.pluto_context import TX_UNDERFLOW
+from oac_blocks.radio.virtual.registers import TX_UNDERFLOW
 
 pluto = pytest.importorskip("oac_blocks.radio.pluto")
 CONFIG = RadioConfig(1e6, 2.4e9, 2.4e9, rx_gain_db=50, tx_gain_db=-10)
@@ -143,7 +143,7 @@ def test_a_gap_is_told_with_the_next_block(plutos, radio):
     reasons = [[gap for block in heard for gap in block.gaps] for _, heard in results]
     assert reasons == [[], ["the transmitter ran out of samples"]]
     assert [one.underflows for one in radios] == [0, 1]
-    assert not served.air.context(1).status["tx"] & TX_UNDERFLOW  # cleared
+    assert not served.air.context(1).tx_registers.status & TX_UNDERFLOW  # cleared
 
 
 def test_lost_samples_are_told_as_well(plutos, radio):

@@ -12,9 +12,11 @@ from oac_blocks.dsp.front_end import FrontEnd
 from oac_blocks.radio.virtual import link
 from oac_blocks.radio.virtual.air_settings import AirSettings
 from oac_blocks.radio.virtual.crystal import Crystal
-from oac_blocks.radio.virtual.pluto_context import RX_OVERFLOW, TX_UNDERFLOW, PlutoContext, Sensors
+from oac_blocks.radio.virtual.pluto_context import PlutoContext
 from oac_blocks.radio.virtual.receiver import GainControl, ReceiveQueue
+from oac_blocks.radio.virtual.registers import RX_OVERFLOW, TX_UNDERFLOW
 from oac_blocks.radio.virtual.timeline import Timeline
+from oac_blocks.radio.virtual.transceiver import Sensors
 from oac_blocks.radio.virtual.transmitter import Transmitter
 
 
@@ -48,10 +50,10 @@ class Node:
         return round(min(max(-self.gain.level_db, 0.0), 127.75) * 4) / 4
 
     def _underflow(self) -> None:
-        self.pluto.status["tx"] |= TX_UNDERFLOW
+        self.pluto.tx_registers.status |= TX_UNDERFLOW
 
     def overflow(self) -> None:
-        self.pluto.status["rx"] |= RX_OVERFLOW
+        self.pluto.rx_registers.status |= RX_OVERFLOW
 
     @property
     def tx_end(self) -> link.End:
