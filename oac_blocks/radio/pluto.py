@@ -8,6 +8,7 @@ looks at the device's own flag for lost samples, and clears it: the next block t
 from __future__ import annotations
 
 import contextlib
+import errno
 import queue
 import threading
 import time
@@ -28,6 +29,7 @@ _RATE_TOLERANCE_HZ = 8.0
 _LO_TOLERANCE_HZ = 8.0
 _BANDWIDTH_TOLERANCE_HZ = 8.0
 _POLL_SECONDS = 0.1
+_FREE_SECONDS = 3.0
 
 
 class PlutoRadio(Radio):
@@ -192,17 +194,29 @@ class _Streams:
         device._txdac.set_kernel_buffers_count(config.kernel_buffers)
         device.rx_buffer_size = config.block_samples
         device.tx_cyclic_buffer = False
-        device._rx_init_channels()
+        try:
+            self._open(transmits)
+        except BaseException:
+            device.tx_destroy_buffer()
+            device.rx_destroy_buffer()
+            raise
+        for thread in self._threads:
+            thread.start()
+
+    def _open(self, transmits: bool) -> None:
+        device, config = self._device, self.config
+        _when_free(device._rx_init_channels)
         self._threads = [threading.Thread(target=self._guarded(self._receive_all), name="pluto rx", daemon=True)]
         if transmits:
+            device._tx_buffer_size = config.block_samples
+            device.disable_dds()
+            _when_free(device._tx_init_channels)
             for _ in range(config.primed_blocks):
                 device.tx(np.zeros(config.block_samples, np.complex64))
             self._threads.append(threading.Thread(target=self._guarded(self._send_all), name="pluto tx", daemon=True))
         # What the buffers' opening left behind is no gap.
         device._rxadc.reg_write(_STATUS_REGISTER, _OVERFLOW)
         device._txdac.reg_write(_STATUS_REGISTER, _UNDERFLOW)
-        for thread in self._threads:
-            thread.start()
 
     def receive(self, timeout_seconds: float) -> Received:
         return self._patiently(lambda: self._received.get(timeout=_POLL_SECONDS), queue.Empty, timeout_seconds)
@@ -292,3 +306,15 @@ class _Streams:
                 return
             except queue.Full:
                 continue
+
+
+def _when_free(open_: Callable[[], None]) -> None:
+    """A device takes a moment to notice that its last client has left."""
+    deadline = time.monotonic() + _FREE_SECONDS
+    while True:
+        try:
+            return open_()
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_SECONDS / 10)

@@ -7,10 +7,14 @@ On the lock-step clock nothing depends on how threads are scheduled:
   of a round, it has heard of all answers;
 - the server lays a trigger only when all clients have their orders. Nobody is waiting for samples meanwhile in a way
   that changes what is sent: orders count for the coming trigger alone.
+
+On the wall clock there are gaps. Whoever had one opens both streams anew, with its silence ahead: a queue that ran
+empty once would soon do so again.
 """
 
 import dataclasses
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -18,6 +22,7 @@ import numpy as np
 
 from calibration.loop import Answer, Arrivals, Loop, LoopSettings
 from oac_blocks.dsp.client_stream import ClientStream, Order
+from oac_blocks.dsp.detection import bank_up_to
 from oac_blocks.dsp.numerology import Numerology
 from oac_blocks.dsp.rounds import RoundLayout
 from oac_blocks.dsp.server_stream import HeardRound, ServerStream
@@ -35,12 +40,20 @@ class BenchSettings:
     sample_rate_hz: float = 2.5e6
     votes: int = 768
     answer_samples: int = 65_536
+    slot_samples: int = 8192
+    max_cfo_rad: float = 0.175
+    reopens: bool = False  # after a gap
     stream: StreamConfig = field(default_factory=lambda: StreamConfig(4096, 8, 4, 2))
 
     @property
     def layout(self):
         num = Numerology(sample_rate_hz=self.sample_rate_hz)
-        return RoundLayout(num, self.clients, groups=2, answer_samples=self.answer_samples)
+        return RoundLayout(num, self.clients, 1, 2, self.answer_samples, self.slot_samples)
+
+    @property
+    def round_samples(self):
+        """The longest answer."""
+        return max(self.layout.frame(self.votes).samples, self.layout.acquisition_samples)
 
     @property
     def turnaround_samples(self):
@@ -56,7 +69,7 @@ class RoundLog:
     offsets: list[float]  # as measured
     residuals: list[float]  # the truth, NaN for a client that did not answer
     corrections: list[float]
-    vote_errors: int = 0
+    seconds: float = field(default=0.0, repr=False)  # of the air, about
 
 
 class Client:
@@ -66,20 +79,36 @@ class Client:
         self.number, self.radio, self.settings = number, radio, settings
         self.lock = threading.Lock()
         self.stream = ClientStream(
-            number, settings.layout, TriggerSearch(span_rows=4),
+            number, settings.layout, TriggerSearch(span_rows=4, cfo_bank_rad=bank_up_to(settings.max_cfo_rad)),
             turnaround_samples=settings.turnaround_samples, votes=settings.votes, amplitude=AMPLITUDE,
         )  # fmt: skip
         self.happened = []
+        self.begun_at = 0  # sample of the client's stream that its present buffers begin with
+        self.gaps = 0
+        self.freeze_seconds = 0.0  # asked for by a test: the process is held up once
 
     def run(self, stop):
         self.radio.start(self.settings.stream)
+        count = 0
         while not stop.is_set():
             block = self.radio.receive(60.0)
+            if block.gaps:
+                with self.lock:
+                    self.happened.append(self.stream.gap(block.gaps[0]))
+                    if self.settings.reopens:
+                        self.begun_at = count
+                self.gaps += 1
+                if self.settings.reopens:
+                    self.radio.stop()
+                    self.radio.start(self.settings.stream)
+                    continue
             with self.lock:
-                self.happened += [self.stream.gap(reason) for reason in block.gaps]
                 out, happened = self.stream.push(block.samples)
                 self.happened += happened
+            count += len(out)
             self.radio.transmit(out, 60.0)
+            pause, self.freeze_seconds = self.freeze_seconds, 0.0
+            time.sleep(pause)
 
     def order(self, order, votes):
         with self.lock:
@@ -109,6 +138,8 @@ class Bench:
         self.loop = loop or Loop(settings.clients, known)
         self.log = []
         self._rng = np.random.default_rng(5)
+        self._last_trigger = 0.0
+        self.gaps = 0
         self._place = 0  # of the next block that the server sends, in its transmit stream
 
     def run(self, rounds):
@@ -129,24 +160,41 @@ class Bench:
 
     def _serve(self, rounds):
         stream = self.settings.stream
-        self.server_radio.start(stream)
-        self._place = stream.primed_blocks * stream.block_samples
-        pause, trigger_at, plan, votes = _PAUSE_BLOCKS, None, None, None
+        self._start()
+        wait, trigger_at, plan = _PAUSE_BLOCKS, None, None  # blocks until the next trigger; negative: since it
+        longest = 4 + 2 * stream.primed_blocks + stream.kernel_buffers + stream.queued_blocks
+        longest += -(-(self.settings.answer_samples + self.settings.round_samples) // stream.block_samples)
         while len(self.log) < rounds:
             block = self.server_radio.receive(60.0)
-            heard = self.server.gap() if block.gaps else []
-            heard += self.server.push(block.samples)
+            heard = []
+            if block.gaps:
+                self.gaps += 1
+                heard = self.server.gap()
+            reopened = bool(block.gaps) and self.settings.reopens
+            if reopened:
+                self.server_radio.stop()
+                self._start()
+            else:
+                heard += self.server.push(block.samples)
             out = np.zeros(stream.block_samples, np.complex64)
-            pause -= 1
-            if pause == 0:
-                plan, votes = self._order()
+            wait -= 1
+            if wait == 0:
+                plan = self._order()
                 trigger_at = self._place
                 out[: len(trigger())] = TRIGGER_AMPLITUDE * trigger()
-            for one in heard:
-                self._finish(plan, one, trigger_at, votes)
-                pause = _PAUSE_BLOCKS
-            self.server_radio.transmit(out, 60.0)
-            self._place += len(out)
+            elif wait < -longest and not heard:
+                heard = [None]  # nobody heard the trigger, not even the server
+            if wait < 0:
+                for one in heard[:1]:
+                    self._finish(plan, one, trigger_at)
+                    wait = _PAUSE_BLOCKS
+            if not reopened:
+                self.server_radio.transmit(out, 60.0)
+                self._place += len(out)
+
+    def _start(self):
+        self.server_radio.start(self.settings.stream)
+        self._place = self.settings.stream.primed_blocks * self.settings.stream.block_samples
 
     def _order(self):
         plan = self.loop.plan()
@@ -154,9 +202,9 @@ class Bench:
         for order, client in zip(plan.orders, self.clients, strict=True):
             client.order(order, votes[order.client])
         self.server.expect(plan.round, plan.kind, self.settings.votes)
-        return plan, votes
+        return plan
 
-    def _finish(self, plan, heard: HeardRound, trigger_at, votes):
+    def _finish(self, plan, heard: HeardRound | None, trigger_at):
         corrections = [order.correction_samples for order in plan.orders]
         answered = {}
         for client in self.clients:
@@ -169,24 +217,26 @@ class Bench:
                         Answer(client.number, status.round, status.epoch, status.sent, status.correction_samples,
                                status.trigger_sample, status.cfo_rad, status.snr_db)
                     )  # fmt: skip
-        self.loop.measured(
-            Arrivals(heard.round, heard.kind, heard.trigger_sample, heard.offset_samples, heard.sigma_samples,
-                     heard.power_db, heard.cfo_rad, heard.snr_db)
-        )  # fmt: skip
-        errors = 0
-        if heard.soft_votes is not None and len(answered) == len(self.clients):
-            sums = votes.astype(int).sum(axis=0)
-            errors = int(np.count_nonzero((np.sign(heard.soft_votes) != np.sign(sums)) & (sums != 0)))
+        nothing = np.full(len(self.clients), np.nan)
+        arrivals = Arrivals(plan.round, plan.kind, self._last_trigger, *[nothing] * 5)
+        if heard is not None:
+            arrivals = Arrivals(
+                heard.round, heard.kind, heard.trigger_sample, heard.offset_samples, heard.sigma_samples,
+                heard.power_db, heard.cfo_rad, heard.snr_db,
+            )  # fmt: skip
+            self._last_trigger = heard.trigger_sample
+        self.loop.measured(arrivals)
         self.log.append(
             RoundLog(
-                plan.round, plan.kind, [view.state for view in self.loop.clients], heard.offset_samples.tolist(),
-                [self._residual(n, answered.get(n), trigger_at) for n in range(len(self.clients))], corrections, errors,
+                plan.round, plan.kind, [view.state for view in self.loop.clients], arrivals.offset_samples.tolist(),
+                [self._residual(n, answered.get(n), trigger_at) for n in range(len(self.clients))], corrections,
+                self.air.now if self.air else 0.0,
             )
         )  # fmt: skip
 
     def _residual(self, client, status, trigger_at):
         """Where the answer truly arrived less where it was wanted, in the mean over the frame's sync symbols."""
-        if status is None:
+        if status is None or not self.air.nodes[0].queues or self.air.nodes[1 + client].tx.buffer is None:
             return float("nan")
         layout, air, stream = self.settings.layout, self.air, self.settings.stream
         ears = air.nodes[0].queues[0]
@@ -195,7 +245,7 @@ class Bench:
         if status.sent != "acquire":
             starts = middle + layout.frame(self.settings.votes).sync_starts_samples()
         wanted = air.arrival(0, air.nodes[0].tx.buffer, trigger_at, 0, ears) + layout.answer_samples
-        primed = stream.primed_blocks * stream.block_samples
+        primed = stream.primed_blocks * stream.block_samples - self.clients[client].begun_at
         sent = air.nodes[1 + client].tx.buffer
         slot = layout.sequence_start_samples(client) if status.sent == "acquire" else 0
         # A sequence is wanted at its slot.
