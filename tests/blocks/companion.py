@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Companion's core without its window: what it makes of our descriptions and flowgraphs."""
 
+import os
+import shutil
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -32,3 +36,20 @@ def block_with_defaults(name, flow_graph):
 def load(file):
     """A flowgraph as Companion opens it."""
     return platform().make_flow_graph(str(file))
+
+
+def call(*command, home, seconds=120):
+    """Run a program as a user would, with a home of its own and a screen to come."""
+    environment = {**os.environ, "HOME": str(home), "GRC_BLOCKS_PATH": str(DESCRIPTIONS), "PYTHONPATH": str(ROOT)}
+    environment.pop("QT_QPA_PLATFORM", None)  # Xvfb is a screen
+    return subprocess.run(
+        list(map(str, command)), cwd=home, env=environment, capture_output=True, text=True, timeout=seconds
+    )
+
+
+def compile_flow(file, folder):
+    """The program that Companion makes of a flowgraph."""
+    result = call(sys.executable, shutil.which("grcc"), "-o", folder, file, home=folder)
+    assert result.returncode == 0, result.stderr
+    assert ">>> Warning" not in result.stdout + result.stderr
+    return folder / f"{file.stem}.py"

@@ -2,17 +2,14 @@
 """Every flowgraph in grc_flows: complete, compiled, run for ten seconds, opened by the real Companion."""
 
 import json
-import os
 import re
-import shutil
-import subprocess
 import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.blocks.companion import DESCRIPTIONS, FLOWS, ROOT, load
+from tests.blocks.companion import FLOWS, ROOT, call, compile_flow, load
 
 RUN_SECONDS = 10
 FILES = sorted(FLOWS.glob("*.grc"))
@@ -24,14 +21,6 @@ def flows(files):
 
 
 every_flow = flows(FILES)
-
-
-def call(*command, home, seconds=120):
-    environment = {**os.environ, "HOME": str(home), "GRC_BLOCKS_PATH": str(DESCRIPTIONS), "PYTHONPATH": str(ROOT)}
-    environment.pop("QT_QPA_PLATFORM", None)  # Xvfb is a screen
-    return subprocess.run(
-        list(map(str, command)), cwd=home, env=environment, capture_output=True, text=True, timeout=seconds
-    )
 
 
 @every_flow
@@ -47,16 +36,7 @@ def test_flow_is_valid_and_every_block_is_known(file):
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
     """Compiles a flow, once for all tests, and gives the program."""
-
-    @cache
-    def compile_it(name):
-        folder = tmp_path_factory.mktemp(name)
-        result = call(sys.executable, shutil.which("grcc"), "-o", folder, FLOWS / f"{name}.grc", home=folder)
-        assert result.returncode == 0, result.stderr
-        assert ">>> Warning" not in result.stdout + result.stderr
-        return folder / f"{name}.py"
-
-    return compile_it
+    return cache(lambda name: compile_flow(FLOWS / f"{name}.grc", tmp_path_factory.mktemp(name)))
 
 
 @every_flow
