@@ -96,6 +96,10 @@ class Loop:
         """Forget all that was measured, and acquire everybody again."""
         self._begin_anew("restarted")
 
+    def epoch(self, client: int) -> int:
+        """The one that orders to this client name."""
+        return self._client(client).epoch
+
     def gap(self, client: int, epoch: int, reason: str) -> None:
         """A client's stream broke, or its status shows an epoch that is new here. Said twice, it counts once."""
         one = self._client(client)

@@ -19,6 +19,7 @@ from oac_blocks.dsp.client_stream import ClientStream, Order, Status
 from oac_blocks.dsp.detection import DEFAULT_FALSE_ALARM, bank_up_to
 from oac_blocks.dsp.rounds import RoundLayout
 from oac_blocks.dsp.trigger_search import TriggerSearch
+from oac_blocks.message_order import take_waiting
 from oac_blocks.stream_gaps import StreamGaps
 
 _SPAN_ROWS = 32
@@ -213,6 +214,8 @@ class client_transceiver(gr.sync_block):  # noqa: N801 (GNU Radio's way of namin
             self.message_port_pub(self._status, pdus.notice({"client": self._client.client, **fields}))
 
     def work(self, input_items: Any, output_items: Any) -> int:
+        take_waiting(self, "orders", self._on_order)  # they were sent before the trigger in these samples
+        take_waiting(self, "payload", self._on_payload)
         x, out = input_items[0], output_items[0]
         first, done = self.nitems_read(0), 0
         for at, reason in [*self._gaps.find(first, self.get_tags_in_window(0, 0, len(x))), (first + len(x), None)]:

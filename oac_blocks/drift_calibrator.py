@@ -14,6 +14,7 @@ from calibration.loop import Answer, Arrivals, ClientView, Loop, LoopSettings
 from oac_blocks import pdus
 from oac_blocks.bursts import Drops
 from oac_blocks.dsp.checks import integer
+from oac_blocks.message_order import take_waiting
 
 _ARRIVALS, _STATUS = pmt.intern("arrivals"), pmt.intern("status")
 _ORDERS, _PLAN, _REPORT = pmt.intern("orders"), pmt.intern("plan"), pmt.intern("report")
@@ -104,12 +105,14 @@ class drift_calibrator(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming
                 raise ValueError(status)
             if status["event"] == "answered":
                 self._loop.answered(Answer(**{name: status[name] for name in _ANSWER_FIELDS}))
-            elif status["event"] == "gap":
-                self._loop.gap(status["client"], status["epoch"], status["reason"])
+            elif status["epoch"] != self._loop.epoch(status["client"]):
+                # Of a gap, or any other: the message that told of the gap may have been lost.
+                self._loop.gap(status["client"], status["epoch"], status.get("reason", "its status shows a new epoch"))
         except Exception as error:  # one that leaves a handler is lost, and the exit code stays 0
             self._drops.add(f"a status: {error!r}")
 
     def _on_arrivals(self, message: Any) -> None:
+        take_waiting(self, "status", self._on_status)  # the answers came before what was heard of them
         try:
             heard = pdus.read_notice(message)
             if isinstance(heard, str):

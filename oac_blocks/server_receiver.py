@@ -18,6 +18,7 @@ from oac_blocks.dsp.checks import integer
 from oac_blocks.dsp.detection import DEFAULT_FALSE_ALARM
 from oac_blocks.dsp.rounds import RoundLayout
 from oac_blocks.dsp.server_stream import HeardRound, ServerStream
+from oac_blocks.message_order import take_waiting
 from oac_blocks.stream_gaps import StreamGaps
 
 MOST_ENERGIES = 4096
@@ -154,6 +155,7 @@ class server_receiver(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming b
             self._drops.add(f"expect: {error}")
 
     def work(self, input_items: Any, _output_items: Any) -> int:
+        take_waiting(self, "expect", self._on_expect)  # it was sent before the trigger in these samples
         x = input_items[0]
         first, done = self.nitems_read(0), 0
         for at, reason in [*self._gaps.find(first, self.get_tags_in_window(0, 0, len(x))), (first + len(x), None)]:

@@ -93,6 +93,21 @@ def test_a_gap_silences_a_client_until_it_is_calibrated_anew():
         assert [order["mode"] for order in bench.plan()[1]] == ["payload", "payload"]
 
 
+def test_any_status_of_a_new_epoch_tells_of_a_gap():
+    bench = Bench()
+    with running(bench.top_block):
+        for _ in range(6):
+            bench.play()
+        bench.plan()
+        for event, epoch in (("armed", 0), ("abstained", 3)):
+            status = {"client": 0, "round": 6, "epoch": epoch, "event": event}
+            post(bench.block, "status", pdus.notice(status))
+        until(lambda: bench.block.clients[0].epoch == 3)
+        assert bench.block.clients[0].reason == "its status shows a new epoch"
+        assert bench.block.clients[1].state == "tracking"
+    assert bench.block.dropped == 0
+
+
 def test_switched_off_it_leaves_the_radios_alone_and_on_again_it_calibrates_anew():
     bench = Bench(enabled=False)
     with running(bench.top_block):
