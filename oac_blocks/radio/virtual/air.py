@@ -36,8 +36,11 @@ from oac_blocks.radio.virtual.transmitter import Buffer, Samples
 MOST_BUFFER_SAMPLES = 1 << 24  # of all kernel buffers of one stream
 MOST_KERNEL_BUFFERS = 64
 _BLOCKS_AT_ONCE = 8
-_MOST_LAG_SECONDS = 0.1
+_USUAL_LAG_BLOCKS = 3
+_MOST_LAG_SECONDS = 5e-3
 _POLL_SECONDS = 0.1
+_BREATH_SECONDS = 1e-4
+_LEAST_PAUSE_SECONDS = 2e-3
 
 
 class Air:
@@ -53,10 +56,12 @@ class Air:
         self.settings = settings
         self.lock_step = lock_step
         self._expected = integer("expected", settings.radios if expected is None else expected, 0, settings.radios)
-        self._changed = threading.Condition()
+        lock = threading.RLock()
+        self._changed = threading.Condition(lock)  # somebody came or went
+        self._work = threading.Condition(lock)  # there may be something to compute
         self._stopped = False
         names = uris or [f"radio {i}" for i in range(settings.radios)]
-        self.nodes = [Node(i, settings, names[i]) for i in range(settings.radios)]
+        self.nodes = [Node(i, settings, names[i], lock) for i in range(settings.radios)]
         self._mixer = Mixer(settings, self.nodes)
         self._due: list[Fault] = []
         self.unplugged: Callable[[int], None] = lambda _: None  # who holds the sockets is told
@@ -81,22 +86,26 @@ class Air:
 
     def _advance_time(self) -> float:
         if self.lock_step:
-            listening = [node.next_seconds for node in self.nodes if node.queues]
-            if self._started and listening:
-                self._now = max(self._now, min(listening))
+            heard = [node.next_seconds for node in self._listening()]
+            if self._started and heard:
+                self._now = max(self._now, min(heard))
         else:
             wall = time.monotonic() - self._wall_start - self.slowed_seconds
-            behind = [node.next_seconds for node in self.nodes if node.queues]
-            late = wall - min(behind, default=wall) - _MOST_LAG_SECONDS
+            # Some blocks are always under way. What is more is the simulation's own delay.
+            due = [node.next_seconds + _USUAL_LAG_BLOCKS * HOP / node.rx_timeline.rate_hz for node in self._listening()]
+            late = wall - min(due, default=wall) - _MOST_LAG_SECONDS
             if late > 0:
                 self.slowed_seconds += late
                 wall -= late
             self._now = max(self._now, wall)
         return self._now
 
+    def _listening(self) -> list[Node]:
+        return [node for node in self.nodes if node.queues]
+
     def _horizon(self) -> float:
         """Nobody has heard anything later."""
-        return max([self._now, *(node.next_seconds for node in self.nodes if node.queues)])
+        return max([self._now, *(node.next_seconds for node in self._listening())])
 
     # What sessions ask for.
 
@@ -127,7 +136,7 @@ class Air:
                 self._mixer.begin_anew(radio)
             node.queues.append(queue)
             self._maybe_start()
-            self._changed.notify_all()
+            self._tell_all()
             return queue
 
     def close_rx(self, radio: int, queue: ReceiveQueue) -> None:
@@ -137,19 +146,20 @@ class Air:
                 self._advance_time()
                 node.queues.remove(queue)
                 self._maybe_stop()
-            self._changed.notify_all()
+            self._tell_all()
 
     def pop_rx(self, radio: int, queue: ReceiveQueue, gone: Callable[[], bool]) -> Words:
         """The next block, as soon as there is one."""
         with self._changed:
+            node = self.nodes[radio]
             queue.release()
-            self._changed.notify_all()
             while True:
+                if self.lock_step:
+                    self._work.notify_all()
                 words = queue.pop()
                 if words is not None:
-                    self._changed.notify_all()
                     return words
-                self._wait(gone, lambda: queue in self.nodes[radio].queues)
+                self._wait(node.rx_ready, gone, lambda: queue in node.queues)
 
     def open_tx(self, radio: int, samples: int, cyclic: bool) -> Buffer:
         with self._changed:
@@ -165,7 +175,7 @@ class Air:
                 node.tx.fill(node.tx_place(self._now))
             buffer = node.tx.open(count, cyclic)
             self._maybe_start()
-            self._changed.notify_all()
+            self._tell_all()
             return buffer
 
     def close_tx(self, radio: int, buffer: Buffer) -> None:
@@ -174,23 +184,23 @@ class Air:
             if node.tx.buffer is buffer:
                 node.tx.close()
                 self._maybe_stop()
-            self._changed.notify_all()
+            self._tell_all()
 
     def push_tx(self, radio: int, buffer: Buffer, samples: Samples, gone: Callable[[], bool]) -> None:
         """Queue a block, as soon as there is room for it."""
         with self._changed:
-            tx = self.nodes[radio].tx
-            while True:
-                if tx.buffer is not buffer:
-                    refuse(errno.EBADF)
-                self._note_sent()
-                if not tx.full:
-                    break
-                self._wait(gone, lambda: tx.buffer is buffer)
+            node = self.nodes[radio]
+            tx = node.tx
+            if tx.buffer is not buffer:
+                refuse(errno.EBADF)
+            self._note_sent()
+            while tx.full:
+                self._wait(node.tx_room, gone, lambda: tx.buffer is buffer)
             if not self.lock_step and not buffer.cyclic:
-                tx.fill(self.nodes[radio].tx_place(self._advance_time()))
+                tx.fill(node.tx_place(self._advance_time()))
             tx.push(samples)
-            self._changed.notify_all()
+            if self.lock_step:
+                self._work.notify_all()
 
     def arrival(self, sender: int, buffer: Buffer, sample: float, receiver: int, queue: ReceiveQueue) -> float:
         """The truth: where in the receiver's open buffer a sample of the sender's open buffer arrives."""
@@ -217,12 +227,12 @@ class Air:
             else:
                 self._due.append(fault)
                 self._due.sort(key=lambda one: one.at_seconds or 0.0)
-            self._changed.notify_all()
+            self._tell_all()
 
     def stop(self) -> None:
         with self._changed:
             self._stopped = True
-            self._changed.notify_all()
+            self._tell_all()
 
     # Inside, with the lock held.
 
@@ -258,7 +268,7 @@ class Air:
         if xo_ppm != node.xo_ppm:
             node.crystal.add_ppm(xo_ppm - node.xo_ppm, self._now)
             node.xo_ppm = xo_ppm
-        self._changed.notify_all()
+        self._tell_all()
 
     def _maybe_start(self) -> None:
         if self._started:
@@ -276,8 +286,16 @@ class Air:
             place = max(node.tx_place(self._now), node.tx.end)
             node.tx.start_at = place + self.settings.tx_start(node.index)
 
-    def _wait(self, gone: Callable[[], bool], open_: Callable[[], bool]) -> None:
-        self._changed.wait(_POLL_SECONDS)
+    def _tell_all(self) -> None:
+        """Somebody came, went, or has other settings: everybody looks again."""
+        for node in self.nodes:
+            node.rx_ready.notify_all()
+            node.tx_room.notify_all()
+        self._work.notify_all()
+        self._changed.notify_all()
+
+    def _wait(self, for_: threading.Condition, gone: Callable[[], bool], open_: Callable[[], bool]) -> None:
+        for_.wait(_POLL_SECONDS)
         if self._stopped or not open_():
             refuse(errno.EBADF)
         if gone():
@@ -285,14 +303,18 @@ class Air:
 
     def _note_sent(self) -> None:
         """Blocks that are on the air are free again."""
-        listening = [node.next_seconds for node in self.nodes if node.queues]
+        self._advance_time()
+        listening = [node.next_seconds for node in self._listening()]
         for node in self.nodes:
             if node.tx.buffer is None:
                 continue
+            was_full = node.tx.full
             if not self.lock_step:
-                node.tx.sent(node.tx_place(self._advance_time()))
+                node.tx.sent(node.tx_place(self._now))
             elif self._started:
                 node.tx.sent(node.tx_place(min(listening)) if listening else node.tx.end)
+            if was_full and not node.tx.full:
+                node.tx_room.notify_all()
 
     # Computing.
 
@@ -300,13 +322,15 @@ class Air:
         """Until ``stop``: compute what can be computed, wait for more."""
         with self._changed:
             while not self._stopped:
-                progress = self.step()
-                self._changed.notify_all()
-                if progress:
-                    # Others get the lock in between.
-                    self._changed.wait(1e-4)
-                else:
-                    self._changed.wait(_POLL_SECONDS if self.lock_step else 1e-3)
+                # After some progress others get the lock in between.
+                self._work.wait(_BREATH_SECONDS if self.step() else self._pause())
+
+    def _pause(self) -> float:
+        """How long there will be nothing to do, unless somebody says otherwise."""
+        if self.lock_step or not any(node.queues or node.tx.streaming for node in self.nodes):
+            return _POLL_SECONDS
+        due = [node.next_seconds + 2 * HOP / node.rx_timeline.rate_hz - self._now for node in self._listening()]
+        return min(max(min(due, default=_LEAST_PAUSE_SECONDS), _LEAST_PAUSE_SECONDS), 4 * _LEAST_PAUSE_SECONDS)
 
     def step(self) -> bool:
         """One round over all receivers; whether there was anything to do."""
@@ -315,9 +339,8 @@ class Air:
             self._apply_due()
             progress = False
             if self._started:
-                for node in self.nodes:
-                    if node.queues:
-                        progress |= self._receive(node)
+                for node in self._listening():
+                    progress |= self._receive(node)
             if not self.lock_step:
                 for node in self.nodes:
                     if node.tx.streaming:
@@ -346,6 +369,8 @@ class Air:
         words, place = node.pending[:count], node.next - len(node.pending)
         for queue in node.queues:
             queue.push(words, place)
+        if any(queue.ready for queue in node.queues):
+            node.rx_ready.notify_all()
         node.pending = node.pending[count:]
         return count > 0
 
@@ -359,8 +384,7 @@ class Air:
 
     def _forget(self) -> None:
         """Transmissions are kept as long as somebody may still ask for them."""
-        listening = [node.next_seconds for node in self.nodes if node.queues]
-        oldest = min([self._now, *listening])
+        oldest = min([self._now, *(node.next_seconds for node in self._listening())])
         for node in self.nodes:
             self._mixer.forget(node, node.tx_place(oldest))
 
@@ -384,6 +408,7 @@ class Air:
             elif fault.kind == "plug" and not node.plugged:
                 node.plugged = True
                 self.plugged(node.index)
+                self._tell_all()
 
 
 def _check_size(samples: int, kernel_buffers: int) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -21,7 +22,8 @@ from oac_blocks.radio.virtual.transmitter import Transmitter
 
 
 class Node:
-    def __init__(self, index: int, settings: AirSettings, uri: str) -> None:
+    def __init__(self, index: int, settings: AirSettings, uri: str, lock: threading.RLock) -> None:
+        self.rx_ready, self.tx_room = threading.Condition(lock), threading.Condition(lock)
         self.index = index
         self.uri = uri
         self.crystal = Crystal(settings.crystals[index], settings.branch("crystal", index))

@@ -40,6 +40,10 @@ class ReceiveQueue:
         self._taken = 0
 
     @property
+    def ready(self) -> bool:
+        return bool(self._filled)
+
+    @property
     def room_samples(self) -> int:
         """How much can come before something is lost."""
         free = self.kernel_buffers - len(self._filled) - int(self._held)
