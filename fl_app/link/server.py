@@ -33,7 +33,7 @@ from fl_app.workers import DataOf, InProcess
 
 _log = logging.getLogger(__name__)
 
-QUEUED_MESSAGES = 32  # to a client that does not read; what it misses then, it asks for
+QUEUED_MESSAGES = 32  # from a client, and to one that does not read; what it misses then, it asks for
 BACKLOG = 1024  # connections that may come at the same moment
 MESSAGES_AT_ONCE = 256  # before the clock is looked at again
 FAREWELL_SECONDS = 2.0  # how long clients are told that the run is over
@@ -69,6 +69,7 @@ class Link:
         socket.set(zmq.LINGER, 0)
         socket.set(zmq.ROUTER_MANDATORY, 1)  # sending to a connection that is gone is an error, not silence
         socket.set(zmq.SNDHWM, QUEUED_MESSAGES)
+        socket.set(zmq.RCVHWM, QUEUED_MESSAGES)
         socket.set(zmq.BACKLOG, BACKLOG)
         if self.keys is not None:
             self._authenticator = ThreadAuthenticator(self._context)

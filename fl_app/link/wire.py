@@ -159,7 +159,16 @@ def unpack(frames: Sequence[Frame], max_bytes: int) -> Message:
 
 def _read_header(frame: Frame) -> dict[str, Any]:
     try:
-        header = msgpack.unpackb(frame, raw=False, strict_map_key=True, timestamp=0, max_ext_len=0)
+        # Containers are made as large as they are declared: the limits keep a few bytes from asking for much memory.
+        header = msgpack.unpackb(
+            frame,
+            raw=False,
+            strict_map_key=True,
+            max_map_len=MAX_BODY_FIELDS,
+            max_array_len=MAX_ARRAYS,
+            max_bin_len=0,
+            max_ext_len=0,
+        )
     # msgpack raises many types, RecursionError and UnicodeDecodeError among them.
     except Exception as error:
         raise WireError(f"the header is no msgpack ({type(error).__name__})") from None

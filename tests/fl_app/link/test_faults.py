@@ -5,7 +5,6 @@ import signal
 
 import numpy as np
 
-
 from fl_app.link.keys import make_keys
 from tests.fl_app.link.lossy import LossyProxy
 from tests.fl_app.link.processes import assert_every_round_once
