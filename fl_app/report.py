@@ -72,6 +72,17 @@ def result_lines(result: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append(("PMEPR (99.9 %)", f"{result['pmepr_db']:.1f} dB"))
     if result["dropped_clients"]:
         lines.append(("dropped clients", f"{result['dropped_clients']} times: gradients not finite"))
+    if result.get("absent_clients"):
+        lines.append(("absent clients", f"{result['absent_clients']} times: not there, or too late"))
+    down = result.get("downlink_bytes")  # results of before there was a link lack it
+    if down:
+        whole = 4 * result["d"]
+        lines.append(
+            (
+                "down to each client",
+                f"{down / 1000:.1f} kB a round; w itself: {whole / 1000:.1f} kB, {whole / down:.1f} times more",
+            )
+        )
     lines.append(("computing time", f"{clock(result['seconds'])} (training {clock(result['train_seconds'])})"))
     return lines
 

@@ -89,11 +89,12 @@ class Screen:
         if row is None:
             return f"round 0/{rounds}  waiting for clients"
         loss = "-" if row["loss"] is None else f"{row['loss']:.3f}"
-        down = "-" if row["downlink_bytes"] is None else f"{row['downlink_bytes'] / 1000:.1f} kB"
+        down = row["downlink_bytes"]
+        sent = "-" if down is None else f"{down / 1000:.1f} kB"
         return (
             f"round {row['round'] + 1}/{rounds}  accuracy {percent(self._accuracy)}  loss {loss}  "
             f"AoU {row['mean_aou']:.1f}  vote errors {percent(row['vote_error_rate'])}  "
-            f"absent {row['absent_clients']}  {row['seconds']:.2f} s a round  {down} to each client"
+            f"absent {row['absent_clients']}  {row['seconds']:.2f} s a round  {sent} to each client"
         )
 
 

@@ -4,6 +4,7 @@
 import signal
 
 import numpy as np
+import pytest
 
 from fl_app.link.keys import make_keys
 from tests.fl_app.link.lossy import LossyProxy
@@ -43,6 +44,7 @@ def test_client_killed_in_mid_round(site, link_settings):
     assert [row.absent_clients for row in here.run.rows()] == [0, 0, 0, 1, 1, 1, 1, 1]
 
 
+@pytest.mark.slow
 def test_killed_client_comes_back_and_takes_part_again(site, link_settings):
     here = site(link_settings(**voters(min_clients=2)))
     server = here.server()

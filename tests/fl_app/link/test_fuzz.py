@@ -184,6 +184,7 @@ def test_mutated_messages_over_a_real_socket(site, link_settings, count):
     assert server.text.count("is cut off after 5 bad messages") > count // 100
 
 
+@pytest.mark.slow
 def test_size_cap_of_the_server(site, link_settings):
     """What is larger than anything that a client may send ends the connection before it fills the memory."""
     here = site(link_settings(run={"rounds": 3, "eval_every": 100}, clients={"n": 1}))

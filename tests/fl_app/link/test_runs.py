@@ -35,7 +35,10 @@ def assert_same_run(one, other):
         np.testing.assert_array_equal(array, right.arrays[name], err_msg=name)
 
 
-@pytest.mark.parametrize(("air", "mode"), [("waveform", "onebit"), ("ideal", "onebit"), ("fading", "analog")])
+@pytest.mark.parametrize(
+    ("air", "mode"),
+    [("waveform", "onebit"), ("fading", "analog"), pytest.param("ideal", "onebit", marks=pytest.mark.slow)],
+)
 def test_same_bits_as_without_the_link(site, link_settings, trained_here, air, mode):
     settings = link_settings(air={"name": air, "mode": mode})
     here = site(settings)
@@ -54,6 +57,7 @@ def test_same_bits_as_without_the_link(site, link_settings, trained_here, air, m
     else:
         assert -(-d // 8) + 4 * k <= sizes[3] < -(-d // 8) + 4 * k + 300
     assert sizes[0] > 4 * d  # at the join, the whole model
+    assert "down to each client" in server.text
 
 
 def test_batch_norm_over_the_link(site, link_settings, trained_here):
@@ -88,6 +92,7 @@ def test_server_killed_and_resumed_ends_with_the_same_model(site, link_settings,
     assert_same_run(here.run, trained_here(settings))
 
 
+@pytest.mark.slow
 def test_server_stopped_by_a_signal_finishes_the_round_and_clients_wait_for_it(site, link_settings, trained_here):
     settings = link_settings(run={"rounds": 8, "checkpoint_every": 100}, clients={"H": 4})
     here = site(settings)
