@@ -25,7 +25,7 @@ class ClockDrift:
         self._difference, self._rate = math.nan, 0.0
         self._p, self._cross, self._q = 0.0, 0.0, _FIRST_RATE**2
         self._rounds = 0
-        self._strayed = False
+        self._strayed = self._rate_is_doubtful = False
 
     @property
     def ppm(self) -> float:
@@ -39,7 +39,8 @@ class ClockDrift:
     def heard(self, client_sample: float, server_sample: float, sigma_samples: float) -> float:
         """Take in one trigger; returns by how many samples it was off the prediction (NaN if there was none).
 
-        A trigger far from the prediction is left out, and two in a row are a new beginning: the stream has jumped.
+        A trigger far from the prediction is left out, and two in a row are a new beginning: the stream has jumped. If
+        the rate does not fit after that either, it is forgotten too.
         """
         if not (math.isfinite(client_sample) and math.isfinite(server_sample)):
             return math.nan
@@ -55,9 +56,12 @@ class ClockDrift:
         total = p + sigma_samples**2
         if abs(error) > max(_LEAST_GATE_SAMPLES, _GATE_SIGMAS * math.sqrt(total)):
             if self._strayed:
-                rate, q, rounds = self._rate, self._q, self._rounds
+                # A jump of the stream leaves the rate alone. If that did not help, it is the rate that has changed.
+                rate, q, rounds, helpless = self._rate, self._q, self._rounds, self._rate_is_doubtful
                 self._begin(server_sample, difference, sigma_samples)
-                self._rate, self._q, self._rounds = rate, q, rounds
+                if not helpless:
+                    self._rate, self._q, self._rounds = rate, q, rounds
+                    self._rate_is_doubtful = True
             else:
                 self._strayed = True
             return error
@@ -67,7 +71,7 @@ class ClockDrift:
         self._rate += gain_rate * error
         self._p, self._cross, self._q = (1 - gain) * p, (1 - gain) * cross, max(q - gain_rate * cross, 0.0)
         self._rounds += 1
-        self._strayed = False
+        self._strayed = self._rate_is_doubtful = False
         return error
 
     def _begin(self, server_sample: float, difference: float, sigma_samples: float) -> None:

@@ -161,9 +161,10 @@ class VirtualRadios:
     ) -> _OnAir:
         """Each answer is laid by its client's count; the server hears it by its own, after the way through the air."""
         layout = self.settings.layout
-        corrections, gains = np.zeros(layout.clients), np.zeros(layout.clients)
+        corrections, gains, stretch = np.zeros(layout.clients), np.zeros(layout.clients), np.ones(layout.clients)
         for order in orders:
             corrections[order.client] = order.correction_samples
+            stretch[order.client] += 1e-6 * order.drift_ppm
             gains[order.client] = self._amplitude[order.client] * 10 ** (order.gain_db / 20)
         laid = triggers.count + layout.answer_samples + corrections + self.stream_offset_samples
         if kind == "acquire":
@@ -171,7 +172,7 @@ class VirtualRadios:
         else:
             starts = layout.frame(self.settings.votes).sync_starts_samples()[:, None]
         wanted = sent_at + layout.answer_samples
-        delays = [piece.time_of(laid + start) + self.delay_samples - wanted - start for start in starts]
+        delays = [piece.time_of(laid + start * stretch) + self.delay_samples - wanted - start for start in starts]
         clients = np.array([order.client for order in orders], np.int64)
         answering = np.isin(np.arange(layout.clients), clients)[:, None]
         turn = self._true_cfo(piece, wanted) - self._cfo

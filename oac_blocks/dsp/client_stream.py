@@ -214,9 +214,11 @@ class ClientStream:
     def _begin_samples(self, heard: Detection) -> float:
         """When the answer to this trigger begins."""
         order = self._order
-        slot = self._layout.sequence_start_samples(self.client) if order and order.mode == "acquire" else 0
-        correction = order.correction_samples if order else 0.0
-        return heard.time_samples + self._turnaround + correction + slot
+        if order is None:
+            return heard.time_samples + self._turnaround
+        slot = self._layout.sequence_start_samples(self.client) if order.mode == "acquire" else 0
+        stretch = 1 + 1e-6 * order.drift_ppm  # by the server's clock the slot begins at the same time for all
+        return heard.time_samples + self._turnaround + order.correction_samples + slot * stretch
 
     def _answer(self, heard: Detection, first: int) -> Status:
         """Begin the answer to this trigger, or say why there is none."""

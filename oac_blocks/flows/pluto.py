@@ -8,6 +8,7 @@ client's flowgraph and takes soft votes from the server's.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +42,7 @@ class PlutoSettings:
     votes: int = 21_880
     repeats: int = 1
     # Buffers on the way in and out delay an answer by hundreds of thousands of samples, nobody knows how many.
-    turnaround_samples: int = 131_072
+    turnaround_samples: int = 262_144
     answer_samples: int = 524_288
     slot_samples: int = 524_288
     amplitude: float = 0.1  # of a subcarrier: 192 of them with their peaks stay below full scale
@@ -58,6 +59,11 @@ class PlutoSettings:
         real("tx_attenuation_db", self.tx_attenuation_db, 0.0, 89.75)
         integer("buffer_samples", self.buffer_samples, 1024, 1 << 22)
         integer("primed_buffers", self.primed_buffers, 1, 64)
+
+    @property
+    def max_cfo_rad(self) -> float:
+        """Two crystals that are off by 20 ppm each."""
+        return min(1.5, 2 * math.pi * 40e-6 * self.frequency_hz / self.sample_rate_hz)
 
 
 class PlutoRadio:
@@ -91,7 +97,7 @@ class ServerEndpoints:
     status: str  # clients' flowgraphs push here
     orders: str  # and subscribe here
     next: str  # applications subscribe here: the round that votes are wanted for
-    soft_votes: str  # one application pulls here
+    soft_votes: str  # and here
 
 
 class pluto_server(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
@@ -120,7 +126,8 @@ class pluto_server(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
         self.status = zeromq.pull_msg_source(endpoints.status, _POLL_MILLISECONDS, True)
         self.orders = zeromq.pub_msg_sink(endpoints.orders, _POLL_MILLISECONDS, True)
         self.next = zeromq.pub_msg_sink(endpoints.next, _POLL_MILLISECONDS, True)
-        self.soft_votes = zeromq.push_msg_sink(endpoints.soft_votes, _POLL_MILLISECONDS, True)
+        # PUB and not PUSH: a socket that nobody pulls from would keep the flowgraph from stopping.
+        self.soft_votes = zeromq.pub_msg_sink(endpoints.soft_votes, _POLL_MILLISECONDS, True)
         self.connect(self.trigger, self.radio.transmitter)
         self.connect(self.radio.receiver, self.receiver)
         for source, target in self._messages():
@@ -156,6 +163,7 @@ class pluto_client(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
             amplitude=settings.amplitude,
             sample_rate_hz=settings.sample_rate_hz,
             slot_samples=settings.slot_samples,
+            max_cfo_rad=settings.max_cfo_rad,
             chunk_samples=settings.buffer_samples,
         )
         self.prime = blocks.delay(gr.sizeof_gr_complex, settings.primed_buffers * settings.buffer_samples)
