@@ -194,11 +194,11 @@ class _Streams:
         device._txdac.set_kernel_buffers_count(config.kernel_buffers)
         device.rx_buffer_size = config.block_samples
         device.tx_cyclic_buffer = False
+        self._buffers: list[Any] = []
         try:
             self._open(transmits)
         except BaseException:
-            device.tx_destroy_buffer()
-            device.rx_destroy_buffer()
+            self._destroy()
             raise
         for thread in self._threads:
             thread.start()
@@ -206,11 +206,13 @@ class _Streams:
     def _open(self, transmits: bool) -> None:
         device, config = self._device, self.config
         _when_free(device._rx_init_channels)
+        self._buffers.append(device._rxbuf)
         self._threads = [threading.Thread(target=self._guarded(self._receive_all), name="pluto rx", daemon=True)]
         if transmits:
             device._tx_buffer_size = config.block_samples
             device.disable_dds()
             _when_free(device._tx_init_channels)
+            self._buffers.append(device._txbuf)
             for _ in range(config.primed_blocks):
                 device.tx(np.zeros(config.block_samples, np.complex64))
             self._threads.append(threading.Thread(target=self._guarded(self._send_all), name="pluto tx", daemon=True))
@@ -227,14 +229,24 @@ class _Streams:
     def stop(self) -> None:
         """Threads first, then buffers: libiio does not forgive the other order."""
         self._stopping.set()
-        for buffer in (self._device._rxbuf, self._device._txbuf):
-            if buffer:
-                with contextlib.suppress(OSError):
-                    buffer.cancel()
+        for buffer in self._buffers:
+            with contextlib.suppress(OSError):
+                buffer.cancel()
         for thread in self._threads:
             thread.join()
+        self._destroy()
+
+    def _destroy(self) -> None:
+        """Now, and not when Python happens to collect them: then their context may be gone, and libiio crashes.
+
+        An error that somebody keeps, with the frames that it came through, holds a buffer for as long.
+        """
         self._device.tx_destroy_buffer()
         self._device.rx_destroy_buffer()
+        for buffer in self._buffers:
+            buffer.__del__()
+            buffer._buffer = None
+        self._buffers.clear()
 
     def _patiently(self, attempt: Callable[[], Any], not_yet: type[Exception], timeout_seconds: float) -> Any:
         deadline = time.monotonic() + timeout_seconds
