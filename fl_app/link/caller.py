@@ -50,13 +50,14 @@ class Work:
 
     kind: JobKind
     round: int
+    run: str  # the config's hash
     checksum: str  # of the model: the same work twice has the same answer
     w: NDArray[np.float32]
     selected: NDArray[np.int64]
 
     @property
-    def key(self) -> tuple[str, int, str]:
-        return (self.kind, self.round, self.checksum)
+    def key(self) -> tuple[str, int, str, str]:
+        return (self.kind, self.round, self.run, self.checksum)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +85,7 @@ class Caller:
         self._state, self._checksum = NO_ROUND, ""
         self._wanted: Work | None = None
         self._running: Work | None = None
-        self._answer: tuple[tuple[str, int, str], Result] | None = None
+        self._answer: tuple[tuple[str, int, str, str], Result] | None = None
         self._resync_at = float("-inf")
 
     @property
@@ -191,10 +192,11 @@ class Caller:
             silent_seconds=message.seconds("silent_seconds"),
         )
         self._received = message.sequence
-        same_run = self.welcome is not None and self.welcome.fingerprint == welcome.fingerprint
+        before = self.welcome
         self.welcome, self.phase = welcome, "preparing"
-        if not same_run:
-            self._prepared = None
+        if before is None or (before.config_hash, before.fingerprint) != (welcome.config_hash, welcome.fingerprint):
+            self._prepared = self._replica = None  # another run: what we have is of no use
+            self._state, self._checksum = NO_ROUND, ""
         if self._prepared is None:
             return []
         self.phase = "prepared"
@@ -228,7 +230,9 @@ class Caller:
         self.phase = "ready"
         assert self._replica is not None
         job: JobKind = "train" if kind == "train" else "measure"
-        self._wanted = Work(job, message.round, checksum, self._replica.w, self._replica.selected)
+        assert self.welcome is not None
+        run = self.welcome.config_hash
+        self._wanted = Work(job, message.round, run, checksum, self._replica.w, self._replica.selected)
         return self._send_answer()  # if the one that we sent was lost
 
     def _check_phase(self, message: Message) -> None:

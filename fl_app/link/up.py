@@ -95,6 +95,9 @@ class Bench:
                 left = None if deadline is None else max(0.0, deadline - time.monotonic())
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(left)
+        for process in self.processes.values():  # what they started is in their groups
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
     def __enter__(self) -> Bench:
         return self

@@ -199,6 +199,32 @@ def test_any_loss_is_made_good(seed):
     assert not room.desk.counts["bad"]
 
 
+def test_measuring_asks_for_the_model_after_the_round():
+    room = Room(buffers={"norm.running_mean": ("float32", (4,)), "norm.num_batches_tracked": ("int64", ())})
+    for client in range(N):
+        room.connect(client)
+    room.tick()
+    room.ask(), room.answer(), room.close()
+    room.kinds.clear()
+    room.down(room.desk.open("measure", 0, 0, room.now))  # the model of round 1, for the figures of round 0
+    sound = {"norm.running_mean": np.ones(4, np.float32), "norm.num_batches_tracked": np.array(3)}
+    spoilt = {**sound, "norm.running_mean": np.ones(5, np.float32)}
+    for client, identity in enumerate(list(room.callers)):
+        work = room.callers[identity].next_work()
+        assert (work.kind, work.round) == ("measure", 0)
+        assert work.w.tobytes() == room.server.w.tobytes()
+        arrays = spoilt if client == 2 else sound
+        room.up(identity, room.callers[identity].finish(work, Result({"seconds": 0.1}, arrays)))
+    assert room.desk.counts["bad"] == 1
+    answers = room.desk.close().answers
+    assert sorted(answers) == [0, 1]
+    assert answers[1].arrays["norm.num_batches_tracked"] == 3
+    room.ask()
+    assert room.kinds == ["work"] * 2 * N  # the change came with the first of them
+    room.answer()
+    room.assert_copies_are_right()
+
+
 def test_late_answer_is_dropped_and_no_offence(room):
     room.ask()
     slow = room.callers[b"connection 2"].next_work()
@@ -342,6 +368,21 @@ def test_client_of_a_server_that_started_again(room):
     # They have the answer to this very round already, from before.
     assert sorted(reborn.desk.job.answers) == [0, 1, 2]
     assert not reborn.desk.counts["bad"]
+
+
+def test_client_of_a_server_that_started_another_run_begins_anew(room):
+    room.ask(), room.answer()
+    other = Room(config_hash="another learning rate")
+    other.callers = room.callers
+    prepared = [caller._prepared for caller in other.callers.values()]
+    assert prepared == [(D, "f")] * N
+    other.ask()
+    other.tick()
+    # The model is the same in round 0, but an answer of the run before is none of this one.
+    assert other.desk.job.answers == {}
+    assert other.kinds.count("model") == N
+    other.answer()
+    assert sorted(other.desk.job.answers) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,7 @@ def test_same_bits_as_without_the_link(site, link_settings, trained_here, air, m
     assert "down to each client" in server.text
 
 
+@pytest.mark.slow
 def test_batch_norm_over_the_link(site, link_settings, trained_here):
     settings = link_settings(
         run={"rounds": 2, "eval_every": 1},
