@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -55,29 +57,47 @@ def _lock_step(radios: int, block: int, amplitude: float, blocks: int) -> float:
 
 
 def _wall_clock(console: Console) -> None:
-    columns = ("Msps", "block x kernel buffers", "underflows", "overflows", "slowed by the simulation, ms")
-    table = Table(*columns, title=f"Three virtual Plutos on the wall clock, {_SECONDS:g} s, sender and receiver each")
+    """A process for the air, and one for each radio: sends and hears all the time, and counts what was lost."""
+    columns = ("Msps", "block x kernel buffers", "underflows", "overflows", "blocks of each radio")
+    table = Table(*columns, title=f"Three virtual Plutos on the wall clock, {_SECONDS:g} s")
     for rate, block in ((0.6e6, 8192), (1e6, 16_384), (2.5e6, 32_768)):
-        config, stream = RadioConfig(rate, 2.4e9, 2.4e9, 50, -10), StreamConfig(block, 8, 6, 4)
-        with VirtualPlutos(spread(3, 1, ppm=20, snr_db=20)) as served:
-            opened = [PlutoRadio(uri, config) for uri in served.uris]
-            samples = np.full(block, 0.1, np.complex64)
-
-            def run(radio: PlutoRadio, stream: StreamConfig = stream, samples: np.ndarray = samples) -> None:
-                radio.start(stream)
-                end = time.perf_counter() + _SECONDS
-                while time.perf_counter() < end:
-                    radio.receive()
-                    radio.transmit(samples)
-
-            with ThreadPoolExecutor(3) as pool:
-                list(pool.map(run, opened))
-            under, over = (sum(getattr(radio, name) for radio in opened) for name in ("underflows", "overflows"))
-            slowed = 1e3 * served.air.slowed_seconds
-            for radio in opened:
-                radio.close()
-        table.add_row(f"{rate / 1e6:g}", f"{block:,} x 8", str(under), str(over), f"{slowed:.0f}")
+        with _command("--radios", "3", "--ppm", "20", "--snr", "20", "--base-port", "0") as air:
+            uris = [air.stdout.readline().split()[1] for _ in range(3)] if air.stdout else []
+            clients = [_python(_CLIENT, uri, str(rate), str(block), str(_SECONDS)) for uri in uris]
+            counts = np.array([[int(word) for word in client.communicate()[0].split()] for client in clients])
+            air.terminate()
+        under, over, _ = counts.sum(axis=0)
+        row = (f"{rate / 1e6:g}", f"{block:,} x 8", str(under), str(over), ", ".join(map(str, counts[:, 2])))
+        table.add_row(*row)
     console.print(table)
+
+
+_CLIENT = """
+import sys, time
+import numpy as np
+from oac_blocks.radio.base import RadioConfig, StreamConfig
+from oac_blocks.radio.pluto import PlutoRadio
+uri, rate, block, seconds = sys.argv[1], *map(float, sys.argv[2:])
+samples = np.full(int(block), 0.1, np.complex64)
+blocks = 0
+with PlutoRadio(uri, RadioConfig(rate, 2.4e9, 2.4e9, 50, -10)) as radio:
+    radio.start(StreamConfig(int(block), 8, 6, 4))
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        radio.receive()
+        radio.transmit(samples)
+        blocks += 1
+    print(radio.underflows, radio.overflows, blocks)
+"""
+
+
+def _python(code: str, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+
+def _command(*arguments: str) -> subprocess.Popen[str]:
+    return _python("from oac_blocks.radio.virtual.cli import app; app()", *arguments)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ from oac_blocks.radio.virtual.faults import Fault, parse_fault
 from oac_blocks.radio.virtual.server import VirtualPlutos
 
 CLOCKS = ("wall", "lock-step")
+# Python's threads take turns. Of the usual 5 ms, a block that passes through some of them would lose too many.
+_SWITCH_SECONDS = 5e-4
 
 app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
 
@@ -83,6 +85,7 @@ def main(
     except (ValueError, OSError) as error:
         typer.echo(f"oac-virtual-pluto: {error}", err=True)
         raise typer.Exit(2) from None
+    sys.setswitchinterval(_SWITCH_SECONDS)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
