@@ -7,30 +7,10 @@ Residuals are the air's own truth. Settled rounds are payload rounds but the fir
 import numpy as np
 import pytest
 
-from oac_blocks.radio.base import RadioConfig
-from oac_blocks.radio.virtual.air_settings import spread
-from oac_blocks.radio.virtual.faults import parse_fault
-from oac_blocks.radio.virtual.server import VirtualPlutos
-from tests.radio.closed_loop import Bench, BenchSettings
+from calibration.bench import BenchSettings
+from tests.radio.closed_loop import run
 
-pluto = pytest.importorskip("oac_blocks.radio.pluto")
-CONFIG = RadioConfig(2.5e6, 2.4e9, 2.4e9, rx_gain_db=50, tx_gain_db=-10)
-
-
-def run(rounds, clients=2, faults=(), settings=None, **air):
-    """Clocks of +-20 ppm with a wobble of 1 ppm, 17 dB of SNR a sample, unknown stream starts and delays."""
-    options = {"ppm": 20, "wobble_ppm": 1, "snr_db": 26, "seed": 1} | air
-    seed = options.pop("seed")
-    schedule = [parse_fault(line, clients + 1) for line in faults]
-    settings = settings or BenchSettings(clients)
-    with VirtualPlutos(spread(clients + 1, seed, **options), lock_step=True, faults=schedule) as served:
-        radios = []
-        try:
-            radios += [pluto.PlutoRadio(uri, CONFIG, timeout_seconds=120) for uri in served.uris]
-            return Bench(radios, served.air, settings).run(rounds)
-        finally:
-            for radio in radios:
-                radio.close()
+pytest.importorskip("oac_blocks.radio.pluto")
 
 
 def settled(log):
@@ -59,12 +39,28 @@ def test_clients_align_and_two_runs_are_equal():
 
 def test_a_gap_is_calibrated_again_while_the_others_go_on():
     """Client 1 loses 777 samples in mid-stream: it would be that much late for ever."""
-    log = run(16, faults=["0.3 underflow 2 777"])
+    log = run(16, faults=["0.3 underflow 2 777"], settings=BenchSettings(reopens=False))
     broken = next(i for i, one in enumerate(log) if i > 3 and one.states[1] != "tracking")
     back = next(i for i, one in enumerate(log) if i > broken and one.states[1] == "tracking")
     assert back - broken <= 3
     assert all(one.states[0] == "tracking" for one in log[3:])
     assert log[-1].corrections[1] == pytest.approx(log[broken - 1].corrections[1] - 777, abs=1)
+    left = settled(log)
+    assert np.abs(left[np.isfinite(left)]).max() < 0.1
+
+
+def test_a_radio_that_is_unplugged_comes_back_while_the_others_go_on():
+    """How long it takes to find it again is the machine's affair; what follows is not."""
+
+    def back(log):
+        states = [one.states[1] for one in log]
+        gone = next((i for i in range(4, len(states)) if states[i] != "tracking"), len(states))
+        return states[gone:].count("tracking") >= 4
+
+    log = run(400, faults=["0.25 unplug 2", "0.4 plug 2"], until=back)
+    assert back(log)
+    assert all(one.states[0] == "tracking" for one in log[3:])
+    assert any(one.kind == "payload" and one.states[1] != "tracking" for one in log[4:])
     left = settled(log)
     assert np.abs(left[np.isfinite(left)]).max() < 0.1
 

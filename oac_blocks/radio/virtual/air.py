@@ -5,7 +5,9 @@ Time is true time in seconds. It advances in one of two ways:
 
 - *lock-step*: a receiver gets samples as soon as every radio that streams has said what it sends up to then, only as
   fast as they are read. Nothing is ever late, and what everybody hears depends on what everybody sends alone. Time
-  begins when ``expected`` radios have both of their buffers open, and anew after all buffers were closed.
+  begins when ``expected`` radios have both of their buffers open, and anew after all buffers were closed. It goes on
+  without one that closes both, and stands still while such a one has opened only one of them again: so the two streams
+  of a radio that comes back begin together, as they did at first.
 - *wall clock*: time passes. Who is late with samples sends silence, who does not read loses some; the device's flags
   tell. If the simulation itself cannot follow, time runs slower, and nobody is blamed.
 
@@ -170,7 +172,8 @@ class Air:
                 refuse(errno.EBUSY)
             self._advance_time()
             if self.lock_step and self._started:
-                node.tx.start_at = max(node.tx.end, node.tx_place(self._horizon()))
+                now = node.next_seconds if node.queues else self._horizon()
+                node.tx.start_at = max(node.tx.end, node.tx_place(now) + self.settings.tx_start(radio))
             elif not self.lock_step:
                 node.tx.fill(node.tx_place(self._now))
             buffer = node.tx.open(count, cyclic)
@@ -271,10 +274,17 @@ class Air:
         self._tell_all()
 
     def _maybe_start(self) -> None:
-        if self._started:
-            return
-        both = sum(node.tx.buffer is not None and bool(node.queues) for node in self.nodes)
-        self._started = both >= self._expected
+        for node in self.nodes:
+            node.joined |= node.tx.buffer is not None and bool(node.queues)
+        if not self._started:
+            both = sum(node.tx.buffer is not None and bool(node.queues) for node in self.nodes)
+            self._started = both >= self._expected
+
+    def _somebody_is_opening(self) -> bool:
+        """One of two buffers is open: the other one will be."""
+        if not self.lock_step or not self._expected:
+            return False
+        return any(node.joined and bool(node.queues) != (node.tx.buffer is not None) for node in self.nodes)
 
     def _maybe_stop(self) -> None:
         """All buffers are closed: who comes next begins together again."""
@@ -338,7 +348,7 @@ class Air:
             self._advance_time()
             self._apply_due()
             progress = False
-            if self._started:
+            if self._started and not self._somebody_is_opening():
                 for node in self._listening():
                     progress |= self._receive(node)
             if not self.lock_step:

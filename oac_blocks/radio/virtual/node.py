@@ -30,6 +30,7 @@ class Node:
         self.noise = FrontEnd(settings.branch("noise", index))
         self.lo_ppm = settings.lo_error(index)
         self.plugged = True
+        self.joined = False  # had both of its buffers open once
         self.gain = GainControl()
         self.queues: list[ReceiveQueue] = []
         self.next = 0  # place of the receiver's next block
