@@ -42,13 +42,16 @@ def bench_on_air(clients=2, faults=(), settings=None, loop=None, **air):
             yield bench, served
 
 
-def run(rounds, clients=2, faults=(), settings=None, **air):
+def run(rounds, clients=2, faults=(), settings=None, until=lambda _: False, **air):
+    """At most so many rounds, of random votes."""
     rng = np.random.default_rng(5)
     with bench_on_air(clients, faults, settings, **air) as (bench, served):
         log = []
         for _ in range(rounds):
             votes = rng.choice(np.array([-1, 1], np.int8), (clients, bench.settings.votes))
             log.append(logged(bench, served.air, bench.play(votes)))
+            if until(log):
+                break
         return log
 
 
