@@ -27,6 +27,7 @@ from fl_app.console import (
 )
 from fl_app.interrupt import EXIT_CODE
 from fl_app.link import cli as link_commands
+from fl_app.radio_command import radio
 from fl_app.selection import POLICY_NAMES
 
 app = typer.Typer(
@@ -172,3 +173,4 @@ def _seeds(text: str) -> list[int]:
 
 
 link_commands.register(app)
+app.command()(radio)

@@ -71,7 +71,7 @@ def plan(k: int, settings: AirSettings) -> list[Burst]:
         capacity = max(1, payload_symbols * num.votes_per_symbol // settings.repeats)
     n_bursts = -(-k // capacity)
     edges = [k * i // n_bursts for i in range(n_bursts + 1)]
-    return [Burst(first, stop, _layout(stop - first, settings)) for first, stop in pairwise(edges)]
+    return [Burst(first, stop, layout(stop - first, settings)) for first, stop in pairwise(edges)]
 
 
 def air_time(bursts: list[Burst]) -> tuple[int, float]:
@@ -79,7 +79,8 @@ def air_time(bursts: list[Burst]) -> tuple[int, float]:
     return sum(burst.layout.symbols for burst in bursts), sum(burst.layout.seconds for burst in bursts)
 
 
-def _layout(k: int, settings: AirSettings) -> FrameLayout:
+def layout(k: int, settings: AirSettings) -> FrameLayout:
+    """The frame that carries k entries."""
     num = settings.numerology()
     if settings.mode == "analog":
         needed = analog.symbols_needed(k, num)

@@ -7,7 +7,6 @@ takes several. The flowgraph asks for the votes of its round, and this module an
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import subprocess
 import sys
@@ -24,15 +23,14 @@ import pmt
 import zmq
 
 from fl_app.air.base import Mode, Uplink
+from fl_app.air.bursts import layout
+from fl_app.air.loopback_settings import burst_votes, loopback_settings
 from fl_app.air.payload import check_payload
 from fl_app.air.settings import AirSettings
 from oac_blocks import pdus
 from oac_blocks.dsp.checks import integer, require
-from oac_blocks.dsp.frame import FrameLayout
-from oac_blocks.dsp.fsk_mv import symbols_needed
 from oac_blocks.flows.endpoints import Endpoints
 
-BURST_SYMBOLS = 228  # of payload in a burst: 21,880 votes, as in the published prototype
 MAX_CLIENTS = 63
 _START_SECONDS = 60.0
 _ROUND_SECONDS = 120.0
@@ -58,18 +56,18 @@ class GnuradioAir:
     def uplink(self, payload: npt.NDArray[Any], clients: npt.NDArray[np.int64], t: int) -> Uplink:
         values, numbers = check_payload(payload, clients, t, self.mode, self.n_clients)
         if self._flowgraph is None:
-            self._flowgraph = _Flowgraph(_loopback_settings(self.settings, self.n_clients, self.seed))
+            self._flowgraph = _Flowgraph(loopback_settings(self.settings, self.n_clients, self.seed))
         k = values.shape[1]
         # Who does not take part abstains; the others' votes stand where they stood.
         ballots = np.zeros((self.n_clients, k), np.int8)
         ballots[numbers] = values
-        bursts = -(-k // _capacity(self.settings))
+        bursts = -(-k // burst_votes(self.settings))
         edges = [k * i // bursts for i in range(bursts + 1)]
         received = np.empty(k, np.float32)
         symbols, powers = 0, []
         for first, stop in pairwise(edges):
             received[first:stop], snr_db = self._flowgraph.vote(ballots[:, first:stop])
-            symbols += _layout(stop - first, self.settings).symbols
+            symbols += layout(stop - first, self.settings).symbols
             powers.append(10 ** (snr_db / 10))
         received /= np.float32(self.settings.repeats)
         air_seconds = symbols * self.settings.numerology().symbol_seconds
@@ -85,26 +83,6 @@ class GnuradioAir:
         if self._flowgraph is not None:
             self._flowgraph.close()
             self._flowgraph = None
-
-
-def _capacity(settings: AirSettings) -> int:
-    """Votes in a burst."""
-    return max(1, BURST_SYMBOLS * settings.numerology().votes_per_symbol // settings.repeats)
-
-
-def _layout(votes: int, settings: AirSettings) -> FrameLayout:
-    num = settings.numerology()
-    return FrameLayout(symbols_needed(votes, num, settings.repeats), num, settings.groups)
-
-
-def _loopback_settings(settings: AirSettings, n_clients: int, seed: int) -> dict[str, Any]:
-    """What the flowgraph is to be, from what the air is: names that both have mean the same."""
-    same = (
-        "snr_db", "noise_alpha", "fading", "rician_k_db", "profile", "clock_ppm", "clock_walk_ppm", "carrier_hz",
-        "repeats", "groups", "sample_rate_hz", "fft_size", "cp_samples", "active_subcarriers", "dc_nulls",
-    )  # fmt: skip
-    values = dataclasses.asdict(settings)
-    return {"clients": n_clients, "votes": _capacity(settings), "seed": seed, **{name: values[name] for name in same}}
 
 
 class _Flowgraph:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Bind = Annotated[str | None, typer.Option(help="Where to listen: tcp://HOST:PORT or ipc://PATH.")]
 Keys = Annotated[Path | None, typer.Option(help="The folder of the keys that `fl_app keys` made.")]
-Air = Annotated[str | None, typer.Option(help="ideal, fading or waveform.")]
+Air = Annotated[str | None, typer.Option(help="ideal, fading, waveform or gnuradio.")]
 Resume = Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with the run in this folder.")]
 
 

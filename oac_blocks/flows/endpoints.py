@@ -23,3 +23,11 @@ class Endpoints:
         if longest > _LONGEST_PATH:
             raise ValueError(f"folder must have a path shorter than {_LONGEST_PATH - 11} characters, got {folder}")
         return cls(*(f"ipc://{folder / name}" for name in names))
+
+
+def bench_endpoints(host: str, port: int, client: int | None) -> dict[str, str]:
+    """Of one Pluto's flowgraph: the server's four ports from ``port`` on, behind them one for each client's votes."""
+    at = [f"tcp://{host}:{port + i}" for i in range(4)]
+    if client is None:
+        return dict(zip(("status", "orders", "next", "soft_votes"), at, strict=True))
+    return {"status": at[0], "orders": at[1], "payload": f"tcp://127.0.0.1:{port + 4 + client}"}

@@ -13,6 +13,7 @@ import pytest
 import zmq
 
 from oac_blocks import pdus
+from oac_blocks.flows.endpoints import bench_endpoints
 from oac_blocks.radio.virtual.air_settings import spread
 from oac_blocks.radio.virtual.server import VirtualPlutos
 from tests.blocks.companion import FLOWS, ROOT, compile_flow
@@ -83,24 +84,16 @@ def start(program, home, **options):
     return subprocess.Popen([sys.executable, program, *arguments], cwd=home, env=environment, stdout=log, stderr=log)
 
 
-@pytest.mark.slow
-def test_three_radios_find_each_other_and_vote(tmp_path):
-    programs = {name: compile_flow(FLOWS / f"oac_{name}_pluto.grc", tmp_path) for name in ("client", "server")}
-    names = ("status_at", "orders_at", "next_at", "soft_votes_at")
-    server = {name: free_address() for name in names}
-    payloads = [free_address() for _ in range(CLIENTS)]
-    common = {"frequency_hz": 2.45e9, "sample_rate_hz": 1e6, "votes": VOTES, "clients": CLIENTS}
+def play(tmp_path, start_server, start_client, server, payloads):
+    """Rounds until enough are settled; the programs are started by what is given, on virtual radios in lock step."""
     running = []
     # In lock step time waits for all radios, so a busy machine changes nothing.
     air = spread(1 + CLIENTS, 1, ppm=10.0, snr_db=25.0)
-    application = Application(server["next_at"], server["soft_votes_at"], server["orders_at"], payloads)
+    application = Application(server["next"], server["soft_votes"], server["orders"], payloads)
     with VirtualPlutos(air, lock_step=True) as plutos:
         try:
-            running.append(start(programs["server"], tmp_path, uri=plutos.uris[0], **server, **common))
-            for client, uri in enumerate(plutos.uris[1:]):
-                links = {"orders_from": server["orders_at"], "status_to": server["status_at"]}
-                links["payload_at"] = payloads[client]
-                running.append(start(programs["client"], tmp_path, uri=uri, client=client, **links, **common))
+            running.append(start_server(plutos.uris[0]))
+            running += [start_client(uri, client) for client, uri in enumerate(plutos.uris[1:])]
             deadline = time.monotonic() + LIMIT_SECONDS
             while len(application.wrong) < 2 * SETTLED_ROUNDS:
                 application.serve(100)
@@ -113,6 +106,10 @@ def test_three_radios_find_each_other_and_vote(tmp_path):
             for process in running:
                 process.wait(30)
             application.close()
+    return application
+
+
+def check_votes_and_corrections(application):
     settled = sorted(application.wrong)[-SETTLED_ROUNDS:]
     # Both clients vote alike. Without fading their tones cancel in at most a quarter of all pairs of QPSK symbols, and
     # of these votes every other one is wrong; four standard errors above that.
@@ -122,3 +119,40 @@ def test_three_radios_find_each_other_and_vote(tmp_path):
     for client in range(CLIENTS):
         told = [application.corrections[number][client] for number in settled]
         assert np.ptp(told) < 0.2  # the crystals are constant, and so is what they need
+
+
+@pytest.mark.slow
+def test_three_programs_from_companion_find_each_other_and_vote(tmp_path):
+    programs = {name: compile_flow(FLOWS / f"oac_{name}_pluto.grc", tmp_path) for name in ("client", "server")}
+    server = {name: free_address() for name in ("status", "orders", "next", "soft_votes")}
+    payloads = [free_address() for _ in range(CLIENTS)]
+    common = {"frequency_hz": 2.45e9, "sample_rate_hz": 1e6, "votes": VOTES, "clients": CLIENTS}
+
+    def start_server(uri):
+        endpoints = {f"{name}_at": address for name, address in server.items()}
+        return start(programs["server"], tmp_path, uri=uri, **endpoints, **common)
+
+    def start_client(uri, client):
+        links = {"orders_from": server["orders"], "status_to": server["status"], "payload_at": payloads[client]}
+        return start(programs["client"], tmp_path, uri=uri, client=client, **links, **common)
+
+    check_votes_and_corrections(play(tmp_path, start_server, start_client, server, payloads))
+
+
+@pytest.mark.slow
+def test_three_processes_of_fl_app_radio_find_each_other_and_vote(tmp_path):
+    port = int(free_address().rpartition(":")[2]) % 40_000 + 20_000
+    server = bench_endpoints("127.0.0.1", port, None)
+    payloads = [bench_endpoints("127.0.0.1", port, client)["payload"] for client in range(CLIENTS)]
+
+    def start_radio(uri, *role):
+        words = ("--uri", uri, *role, "--clients", CLIENTS, "--frequency", 2.45e9, "--rate", 1e6)
+        words += ("--votes", VOTES, "--port", port)
+        command = [sys.executable, "-c", "from fl_app.cli import app; app()", "radio", *map(str, words)]
+        log = (tmp_path / f"radio{role}.log").open("w")
+        return subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+
+    def start_client(uri, client):
+        return start_radio(uri, "--client", client)
+
+    check_votes_and_corrections(play(tmp_path, start_radio, start_client, server, payloads))

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A flowgraph as a process: it says ``ready`` when it runs, and ends with its parent or by a signal."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+from gnuradio import gr
+
+_PR_SET_PDEATHSIG = 1
+_STOPPING = {signal.SIGTERM, signal.SIGINT}
+
+
+def serve(make_flowgraph: Callable[[], gr.top_block]) -> None:
+    """Start the flowgraph and wait for the end; does not return."""
+    with contextlib.suppress(OSError, AttributeError):  # not Linux: then it outlives a parent that was killed
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)  # before GNU Radio makes threads, so that all inherit it
+    gr.logging().set_default_level(gr.log_levels.warn)
+    try:
+        flowgraph = make_flowgraph()
+    except (ValueError, RuntimeError) as error:
+        sys.exit(f"the flowgraph cannot be built: {error}")
+    flowgraph.start()
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    signal.sigwait(_STOPPING)
+    flowgraph.stop()
+    # A block may wait for samples or votes that never come; there is nothing to lose by leaving at once.
+    os._exit(0)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`fl_app radio`: a flowgraph as a process, and an application at its sockets."""
+
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pmt
+import zmq
+
+from oac_blocks import pdus
+
+FL_APP = [sys.executable, "-c", "from fl_app.cli import app; app()", "radio"]
+
+
+def refused(*words):
+    run = subprocess.run([*FL_APP, *words], capture_output=True, text=True, timeout=60)
+    assert run.returncode != 0
+    return run.stderr
+
+
+def test_the_loopback_asks_for_votes_and_decides(tmp_path):
+    command = [*FL_APP, "--loopback", "2", "--folder", str(tmp_path), "--set", "air.snr_db=20"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    context = zmq.Context()
+    try:
+        assert process.stdout.readline().strip() == "ready"
+        asked, decided = (context.socket(zmq.PULL) for _ in range(2))
+        asked.connect(f"ipc://{tmp_path}/next")
+        decided.connect(f"ipc://{tmp_path}/soft_votes")
+        payload = context.socket(zmq.PUSH)
+        payload.connect(f"ipc://{tmp_path}/payload")
+        assert asked.poll(60_000)
+        number = pdus.read_notice(pmt.deserialize_str(asked.recv()))["round"]
+        votes = np.random.default_rng(1).choice(np.array([-1, 1], np.int8), 700)
+        for client in range(2):
+            payload.send(pmt.serialize_str(pdus.make(votes, {"client": client, "round": number})))
+        assert decided.poll(60_000)
+        soft = pdus.read(pmt.deserialize_str(decided.recv()), np.float32)
+        assert pmt.to_long(soft.metadata["round"]) == number
+        assert np.mean(np.sign(soft.data) == votes) > 0.8
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait()
+        context.destroy(linger=0)
+
+
+def test_what_is_missing_is_said():
+    assert "either --loopback N or --uri URI" in refused()
+    assert "either --loopback N or --uri URI" in refused("--loopback", "2", "--uri", "ip:127.0.0.1")
+
+
+def test_nothing_is_sent_before_a_frequency_is_named():
+    assert "nothing is sent before you name one" in refused("--uri", "ip:127.0.0.1:9")
+
+
+def test_a_radio_that_is_not_there():
+    error = refused("--uri", "ip:127.0.0.1:9", "--frequency", "2.45e9")
+    assert "the flowgraph cannot be built" in error
