@@ -30,6 +30,9 @@ ROW = RoundFigures(
 )
 
 
+OLD_KEYS = set(json.loads(ROW.line())) - {"absent_clients", "downlink_bytes"}
+
+
 def rows(n):
     return [replace(ROW, round=number) for number in range(n)]
 
@@ -77,3 +80,10 @@ def test_times_are_what_may_differ_between_equal_runs():
     other = replace(ROW, train_seconds=9.0, air_cpu_seconds=9.0, seconds=9.0)
     assert without_times(other) == without_times(ROW)
     assert without_times(replace(ROW, air_seconds=9.0)) != without_times(ROW)
+
+
+def test_lines_of_before_there_was_a_link_are_read():
+    lines = [{key: value for key, value in json.loads(row.line()).items() if key in OLD_KEYS} for row in rows(2)]
+    assert read_lines("".join(json.dumps(line) + "\n" for line in lines)) == rows(2)
+    del lines[1]["loss"]  # one of the old ones is needed
+    assert read_lines("".join(json.dumps(line) + "\n" for line in lines)) == rows(1)
