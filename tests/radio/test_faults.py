@@ -133,3 +133,14 @@ def test_spread_radios_differ_and_a_seed_repeats_them():
     assert a != spread(5, 2, ppm=20)
     assert [crystal.ppm for crystal in a.crystals] == pytest.approx([0, 20, 20 / 3, -20 / 3, -20])
     assert len({delay for row in a.delay_seconds for delay in row}) == 25
+
+
+def test_in_lock_step_a_radio_that_was_the_only_one_comes_back(plutos):
+    """Nobody listens any more, so time stands still; it would stay away for ever."""
+    served = plutos(1, lock_step=True, expected=0)
+    queue = served.air.open_rx(0, 4096, 3)
+    served.fault("unplug 0 1000")
+    node = served.air.nodes[0]
+    with served.air.lock:
+        assert served.air.lock.wait_for(lambda: queue not in node.queues and node.plugged, timeout=20)
+    assert served.air.now < 1000

@@ -16,6 +16,7 @@ All methods may be called by any thread; ``run`` is the one that computes.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import math
 import threading
@@ -218,9 +219,7 @@ class Air:
     def fault(self, fault: Fault) -> None:
         with self._changed:
             if fault.at_seconds is None:
-                fault = Fault(
-                    fault.kind, self._advance_time(), fault.radio, fault.to, fault.value, fault.hertz, fault.seconds
-                )
+                fault = dataclasses.replace(fault, at_seconds=self._advance_time())
             if fault.kind == "fade":
                 self._mixer.fades.append(fault)
             elif fault.kind == "interferer":
@@ -399,26 +398,34 @@ class Air:
             self._mixer.forget(node, node.tx_place(oldest))
 
     def _apply_due(self) -> None:
-        while self._due and (self._due[0].at_seconds or 0.0) <= self._now:
-            fault = self._due.pop(0)
-            node = self.nodes[fault.radio]
-            if fault.kind == "underflow":
-                node.tx.lose(int(fault.value))
-            elif fault.kind == "overflow":
-                for queue in node.queues:
-                    queue.lose()
-            elif fault.kind == "unplug" and node.plugged:
-                node.plugged = False
-                node.queues.clear()
-                node.tx.close()
-                self._power_on(node)
-                self.unplugged(node.index)
-                if math.isfinite(fault.seconds):
-                    self.fault(Fault("plug", (fault.at_seconds or 0.0) + fault.seconds, fault.radio))
-            elif fault.kind == "plug" and not node.plugged:
-                node.plugged = True
-                self.plugged(node.index)
-                self._tell_all()
+        while self._due and self._is_due(self._due[0]):
+            self._apply(self._due.pop(0))
+
+    def _is_due(self, fault: Fault) -> bool:
+        # In lock-step time stands still when nobody listens: then nothing else would ever bring a radio back.
+        forsaken = self.lock_step and fault.kind == "plug" and not self._listening()
+        return forsaken or (fault.at_seconds or 0.0) <= self._now
+
+    def _apply(self, fault: Fault) -> None:
+        node = self.nodes[fault.radio]
+        if fault.kind == "underflow" and node.tx.streaming:
+            node.tx.lose(int(fault.value))
+        elif fault.kind == "overflow":
+            for queue in node.queues:
+                queue.lose()
+        elif fault.kind == "unplug" and node.plugged:
+            node.plugged = False
+            node.queues.clear()
+            node.tx.close()
+            self._maybe_stop()
+            self._power_on(node)
+            self.unplugged(node.index)
+            if math.isfinite(fault.seconds):
+                self.fault(Fault("plug", (fault.at_seconds or 0.0) + fault.seconds, fault.radio))
+        elif fault.kind == "plug" and not node.plugged:
+            node.plugged = True
+            self.plugged(node.index)
+            self._tell_all()
 
 
 def _check_size(samples: int, kernel_buffers: int) -> None:

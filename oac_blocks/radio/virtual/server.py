@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import threading
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from oac_blocks.radio.virtual.air_settings import AirSettings
 from oac_blocks.radio.virtual.faults import Fault, parse_fault
 from oac_blocks.radio.virtual.session import Session
 
+_log = logging.getLogger(__name__)
 MOST_CONNECTIONS = 128  # of one radio; more are turned away at the door
 
 
@@ -51,7 +53,7 @@ class VirtualPlutos:
         self.air.unplugged, self.air.plugged = self._unplug, self._plug
 
     def __enter__(self) -> VirtualPlutos:
-        self._start(self.air.run, "air")
+        self._start(self._run_air, "air")
         for radio in range(len(self.ports)):
             self._start_accepting(radio)
         return self
@@ -75,6 +77,14 @@ class VirtualPlutos:
     def fault(self, line: str) -> None:
         """A line of the console (``faults``); ValueError if it is none."""
         self.air.fault(parse_fault(line, len(self.ports)))
+
+    def _run_air(self) -> None:
+        try:
+            self.air.run()
+        except Exception:
+            # A fault of this program. Clients that wait get an error, and not silence for ever.
+            _log.exception("the air stopped")
+            self.air.stop()
 
     def _listen(self, port: int) -> socket.socket:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -107,7 +117,11 @@ class VirtualPlutos:
         self._hang_up(radio)
 
     def _plug(self, radio: int) -> None:
-        self._listeners[radio] = self._listen(self.ports[radio])
+        try:
+            self._listeners[radio] = self._listen(self.ports[radio])
+        except OSError as error:
+            _log.error("radio %d stays unplugged, its port is taken: %s", radio, error)
+            return
         self._start_accepting(radio)
 
     def _start_accepting(self, radio: int) -> None:
