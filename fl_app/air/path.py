@@ -51,15 +51,19 @@ def draw_path(
     nominal_samples: int,
     seed: int,
     where: tuple[int, int, int],
+    offset_samples: float = 0.0,
 ) -> Path:
     """The path of this round, burst and client. A burst in time arrives at ``nominal_samples`` on the server's clock.
 
     Calibration follows the sync symbols, which stand all over the burst, so it is the burst's middle that it brings
-    into time: a fast client begins late by half of what it gains until the end.
+    into time: a fast client begins late by half of what it gains until the end. ``offset_samples`` is how late that
+    is; without a loop that says so, it is drawn.
     """
     rng = stream(seed, "air oscillator", *where)
     late, offset, phase = rng.standard_normal(), rng.standard_normal(), rng.random()
-    delay = nominal_samples + 0.5e-6 * clock_ppm * layout.samples + settings.timing_sigma_samples * late
+    delay = nominal_samples + 0.5e-6 * clock_ppm * layout.samples + offset_samples
+    if settings.calibration == "assumed":
+        delay += settings.timing_sigma_samples * late
     cfo_hz = settings.cfo_residual_hz * offset
     if not settings.cfo_correction:
         cfo_hz += 1e-6 * clock_ppm * settings.carrier_hz

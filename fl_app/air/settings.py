@@ -18,6 +18,7 @@ AIR_NAMES = (*SIMULATED_NAMES, "gnuradio")
 RESERVED_NAMES = ("pluto",)  # not built yet
 
 Profile = Literal["flat", "indoor", "epa", "eva", "etu"]
+Calibration = Literal["assumed", "loop", "off"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,10 @@ class AirSettings:
     carrier_hz: float = 2.4e9  # the local oscillator hangs on the same crystal, so its error follows from the clock's
     cfo_correction: bool = True  # the client takes out what it measured on the trigger
     cfo_residual_hz: float = 10.0  # standard deviation of what is left after that
-    timing_sigma_samples: float = 0.5  # standard deviation of a burst's arrival
+    calibration: Calibration = (
+        "assumed"  # waveform: or "loop", the closed loop on virtual radios, or "off", none at all
+    )
+    timing_sigma_samples: float = 0.5  # "assumed": standard deviation of a burst's arrival
     adc_bits: int | None = 12
 
     # The waveform
@@ -72,6 +76,7 @@ class AirSettings:
         _one_of("fading", self.fading, FADINGS)
         _one_of("profile", self.profile, tuple(PROFILES))
         _one_of("inversion", self.inversion, get_args(Inversion))
+        _one_of("calibration", self.calibration, get_args(Calibration))
         self._check_numbers()
         self.numerology()
         if self.name == "gnuradio":

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_app.air import front_end
+from fl_app.air.arrivals import Arrivals
 from fl_app.air.base import Uplink
 from fl_app.air.bursts import Burst, air_time, early_samples, plan
 from fl_app.air.clipping import clip_entries
@@ -37,6 +38,7 @@ class WaveformAir(SimulatedAir):
         super().__init__(settings, n_clients, seed)
         self.num = settings.numerology()
         self.clocks = Clocks(settings, n_clients, seed)
+        self.arrivals = Arrivals(settings, n_clients, seed)
         self.mean_gain = mean_gain(settings) if self.mode == "analog" else 1.0
         # More clients than shifts share them; only following each client's timing would suffer by it.
         self.sync = preamble.shared_slot(min(n_clients, preamble.max_clients(self.num)), self.num)
@@ -75,10 +77,12 @@ class WaveformAir(SimulatedAir):
         """What arrives at the server of all clients' bursts, before its own noise."""
         samples = self.nominal_samples + burst.layout.samples + _ECHO_TAIL_SAMPLES
         total = np.zeros(samples, np.complex64)
-        ppm = self.clocks.ppm(when[0])
+        ppm, offsets = self.clocks.ppm(when[0]), self.arrivals.offsets(when[0])
         for row, client in zip(values, clients.tolist(), strict=True):
-            where = (*when, client)
-            path = draw_path(self.settings, float(ppm[client]), burst.layout, self.nominal_samples, self.seed, where)
+            if np.isnan(offsets[client]):
+                continue
+            where, about = (*when, client), (float(ppm[client]), burst.layout, self.nominal_samples, self.seed)
+            path = draw_path(self.settings, *about, where, float(offsets[client]))
             grid = self._encode(row, path, burst, levels)
             peaks.look_at(grid)
             sync = self.sync[client % len(self.sync)]

@@ -121,19 +121,12 @@ def test_timing_outside_the_prefix_hurts(perfect):
 
 def test_the_window_sees_whole_bursts_from_early_to_late(perfect):
     """Within the prefix delay costs nothing: from a third of it early to two thirds of it late."""
-    from fl_app.air import waveform
-    from fl_app.air.path import draw_path
-
     votes = own_entries(1, 960)
     shifts = {-23: False, -21: True, 0: True, 43: True, 45: False}
     for shift, whole in shifts.items():
-
-        def shifted(settings, ppm, layout, nominal, seed, where, shift=shift):
-            return draw_path(settings, ppm, layout, nominal + shift, seed, where)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(waveform, "draw_path", shifted)
-            received = make_air(AirSettings(**perfect), 1, 0).uplink(votes, np.array([0]), 0).received
+        air = make_air(AirSettings(**perfect), 1, 0)
+        air.arrivals.offsets = lambda _t, shift=shift: np.array([float(shift)])
+        received = air.uplink(votes, np.array([0]), 0).received
         assert (np.abs(received - votes[0]).max() < 1e-4) == whole, shift
 
 

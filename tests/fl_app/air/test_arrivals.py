@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The closed loop in the simulated air: with it clients are as good as in time, without it they are not."""
+
+import numpy as np
+import pytest
+
+from fl_app.air import AirSettings, expected_vote_error_rate, make_air, vote_error_rate
+from fl_app.air.arrivals import Arrivals
+
+CLIENTS, VOTES, SNR_DB = 5, 1920, 10.0
+
+
+def settings(calibration, **changes):
+    given = {"profile": "eva", "snr_db": SNR_DB, "clock_ppm": 20.0, "timing_sigma_samples": 0.0}
+    return AirSettings(calibration=calibration, **(given | changes))
+
+
+def error_rates(air, rounds):
+    rng = np.random.default_rng(5)
+    rates, expected = [], []
+    for t in range(rounds):
+        votes = rng.choice(np.array([-1, 1], np.int8), (CLIENTS, VOTES))
+        errors, compared = vote_error_rate(votes, air.uplink(votes, np.arange(CLIENTS), t).received)
+        rates.append(errors / compared)
+        expected.append(expected_vote_error_rate(votes, 10 ** (SNR_DB / 10)))
+    return np.array(rates), np.array(expected)
+
+
+def within(differences, standard_errors):
+    return abs(differences.mean()) < standard_errors * differences.std(ddof=1) / np.sqrt(len(differences))
+
+
+def test_with_the_loop_votes_are_as_good_as_in_time_and_without_it_they_are_not():
+    """Seed by seed the airs meet the same fading, so that rounds can be compared one by one."""
+    rounds = 40
+    in_time, expected = error_rates(make_air(settings("assumed"), CLIENTS, 3), rounds)
+    loop, _ = error_rates(make_air(settings("loop"), CLIENTS, 3), rounds)
+    assert within(loop - in_time, 3)
+    assert within(loop - expected, 3)
+    off, _ = error_rates(make_air(settings("off"), CLIENTS, 3), 5)
+    assert off.mean() > in_time.mean() + 0.1
+
+
+def test_the_loop_leaves_hundredths_of_a_sample():
+    arrivals = Arrivals(settings("loop", snr_db=15.0, clock_walk_ppm=0.1), CLIENTS, 1)
+    offsets = np.array([arrivals.offsets(t) for t in range(30)])
+    assert np.isfinite(offsets).all()
+    assert np.sqrt(np.mean(offsets[3:] ** 2)) < 0.05
+
+
+def test_without_it_radios_are_as_far_off_as_their_buffers_put_them():
+    offsets = Arrivals(settings("off"), CLIENTS, 1).offsets(0)
+    assert np.abs(offsets).max() > 64  # farther than the prefix reaches
+
+
+def test_a_round_is_the_same_whatever_was_asked_before():
+    forward, at_once = (Arrivals(settings("loop"), 2, 4) for _ in range(2))
+    several = [forward.offsets(t) for t in range(6)]
+    assert np.array_equal(at_once.offsets(5), several[5])
+    assert np.array_equal(forward.offsets(2), several[2])
+
+
+def test_too_many_clients_for_one_slot():
+    with pytest.raises(ValueError, match="clients must be at most 64 for calibration = 'loop'"):
+        make_air(settings("loop"), 65, 1).uplink(np.ones((1, 10), np.int8), np.array([0]), 0)
