@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The air between radios against closed forms, without sockets: echoes, delays, fading, noise."""
+
+import numpy as np
+import pytest
+
+from oac_blocks.dsp.fading import PROFILES, impulse_responses
+from oac_blocks.dsp.resampling import HOP
+from oac_blocks.radio.virtual.air import Air
+from oac_blocks.radio.virtual.air_settings import AirSettings
+from oac_blocks.radio.virtual.crystal import CrystalSettings
+
+RATE = 20_000_000
+BLOCK = 4096
+STEP = 1 / 2048  # of the receiver
+
+
+def hear(samples, receiver=1, sender=0, blocks=6, radios=3, tx_gain_db=-10, **air):
+    """What one radio hears of another's cyclic buffer, full scale is 1."""
+    one = Air(AirSettings((CrystalSettings(),) * radios, **air), lock_step=True, expected=0)
+    for radio in range(radios):
+        with one.lock:
+            setup = one.context(radio).settings
+            setup.sample_rate_hz, setup.rx_lo_hz, setup.tx_lo_hz = RATE, 2_400_000_000, 2_400_000_000
+            setup.rx_bandwidth_hz = setup.tx_bandwidth_hz = 40_000_000
+            setup.gain_mode, setup.rx_gain_db, setup.tx_gain_db = "manual", 50, tx_gain_db
+            one.context(radio).changed()
+    buffer = one.open_tx(sender, len(samples), cyclic=True)
+    one.push_tx(sender, buffer, samples.astype(np.complex64), lambda: False)
+    queue = one.open_rx(receiver, BLOCK, 3)
+    heard = []
+    while len(heard) < blocks:
+        one.step()
+        while (words := queue.pop()) is not None:
+            heard.append(words)
+            queue.release()
+    return np.concatenate(heard[:blocks]) @ [STEP, 1j * STEP]
+
+
+def noise(seed=1):
+    rng = np.random.default_rng(seed)
+    return (rng.integers(-300, 300, BLOCK) + 1j * rng.integers(-300, 300, BLOCK)) * STEP
+
+
+def circular(taps, x):
+    return sum(tap * np.roll(x, delay) for delay, tap in enumerate(taps))
+
+
+@pytest.mark.parametrize("channel", ["flat", "indoor", "eva", "etu"])
+def test_echoes_are_those_of_the_profile(channel):
+    x = noise()
+    taps = impulse_responses(1, PROFILES[channel], "none", RATE, np.random.default_rng(1))[0]
+    heard = hear(x, channel=channel, fading="none")
+    # From the second time round, all echoes are there.
+    assert np.abs(heard[BLOCK : 2 * BLOCK] - circular(taps, x)).max() <= STEP
+
+
+@pytest.mark.parametrize("delay", [0, 1, 500])
+def test_delays_of_whole_samples_are_exact(delay):
+    delays = ((0, delay / RATE, 0),) + ((0.0, 0.0, 0.0),) * 2
+    # A turn of the carrier comes with it, exp(-j 2 pi f delay): 120 turns a sample at 2.4 GHz and 20 Msps.
+    heard = hear(noise(), delay_seconds=delays)
+    assert np.abs(heard[BLOCK : 2 * BLOCK] - np.roll(noise(), delay)).max() <= STEP
+
+
+def test_fading_is_reciprocal_and_every_pair_has_its_own():
+    ones = np.full(BLOCK, 0.2)
+    air = {"channel": "flat", "fading": "rayleigh"}
+    there, back = (hear(ones, receiver, sender, blocks=1, **air) for receiver, sender in ((1, 0), (0, 1)))
+    assert np.array_equal(there, back)
+    other = hear(ones, 2, 0, blocks=1, **air)
+    assert abs(other[0] - there[0]) > 10 * STEP
+
+
+def test_fading_is_drawn_anew_and_has_its_mean_power():
+    """Eras of four blocks of the receiver; 60 of them know a Rayleigh power to 1 / sqrt(60)."""
+    eras, seconds = 60, 4 * HOP / RATE
+    blocks = -(-eras * 4 * HOP // BLOCK)
+    heard = hear(np.full(BLOCK, 0.2), blocks=blocks, channel="flat", fading="rayleigh", coherence_seconds=seconds)
+    rows = heard[: eras * 4 * HOP].reshape(eras, -1)
+    assert np.all(np.abs(rows - rows[:, :1]) <= STEP)
+    assert len(np.unique(rows[:, 0])) > eras // 2
+    power = np.mean(np.abs(rows[:, 0]) ** 2) / 0.2**2
+    assert power == pytest.approx(1.0, abs=4 / np.sqrt(eras))
+
+
+def test_noise_is_each_radios_own_and_a_seeds():
+    air = {"snr_db": 20.0}
+    first, again = (hear(np.zeros(BLOCK), 1, 0, blocks=2, **air) for _ in range(2))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, hear(np.zeros(BLOCK), 2, 0, blocks=2, **air))
+    assert not np.array_equal(first, hear(np.zeros(BLOCK), 1, 0, blocks=2, seed=2, **air))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("crystals", ()),
+        ("lo_ppm", (1.0,)),
+        ("delay_seconds", ((0.0,),)),
+        ("delay_seconds", ((0.0, -1.0), (0.0, 0.0))),
+        ("channel", "outer space"),
+        ("fading", "some"),
+        ("snr_db", float("nan")),
+        ("seed", -1),
+        ("path_loss_db", 1e9),
+    ],
+)
+def test_what_no_air_is_like_is_refused(name, value):
+    options = {"crystals": (CrystalSettings(),) * 2} | {name: value}
+    with pytest.raises(ValueError, match="must be"):
+        AirSettings(**options)
