@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +13,9 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+from calibration import cli_radios
+from calibration.cli_common import Json, clear_errors, log_file
 
 if TYPE_CHECKING:
     from calibration.loop import ClientView
@@ -27,9 +28,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-BAD_INPUT = 2
 _MOST_ROWS = 12  # of clients in a table
-Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object; all else goes to stderr.")]
 
 
 def _print_version(wanted: bool) -> None:
@@ -74,7 +73,7 @@ def simulate(
 
     Example: oac-calibrate simulate --clients 5 --ppm 20 --walk 0.1 --snr 15 --turnaround 20 --rounds 1000 --json
     """
-    with _clear_errors():
+    with clear_errors():
         from calibration.loop import LoopSettings
         from calibration.simulation import Played, loop_for
         from calibration.simulation import simulate as run
@@ -107,7 +106,7 @@ def simulate(
             "tolerance_samples": tolerance,
             "seed": seed,
         }
-        with _progress() as progress, _log_file(log) as file:
+        with _progress() as progress, log_file(log) as file:
             writer = None
             if file is not None:
                 from calibration.log import LogWriter
@@ -147,7 +146,7 @@ def simulate(
 
 @app.command()
 def report(
-    log: Annotated[Path, typer.Argument(help="A log that simulate wrote.")],
+    log: Annotated[Path, typer.Argument(help="A log that simulate or track wrote.")],
     out: Annotated[Path | None, typer.Option(help="The picture. Default: the log's name with .png.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -155,7 +154,7 @@ def report(
 
     Example: oac-calibrate report run.jsonl --out run.png
     """
-    with _clear_errors():
+    with clear_errors():
         from calibration.log import read_log
         from calibration.report import draw, summary
 
@@ -204,7 +203,10 @@ def _sentence(result: dict[str, Any]) -> str:
     if lock is None:
         return f"not all of {result['clients']} clients were tracking at any time in {result['rounds']} rounds"
     text = f"{result['clients']} clients tracking after {lock} rounds"
-    if rms is None:
+    measured = result.get("offset_rms_samples")
+    if rms is None and measured is not None:  # of radios, where the truth is not known
+        text += f"; offsets {measured:.3f} samples RMS as measured, in {result['payload_rounds']} payload rounds"
+    elif rms is None:
         text += "; no payload since"
     else:
         text += f"; residual {rms:.3f} samples RMS, {result['residual_max_samples']:.3f} at most"
@@ -221,21 +223,4 @@ def _progress() -> Progress:
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
-@contextmanager
-def _clear_errors() -> Iterator[None]:
-    """What users can put right is said in a sentence, with exit code 2."""
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(BAD_INPUT) from None
-
-
-def _log_file(path: Path | None) -> Any:
-    """A new file: a log that is there already is not written over."""
-    if path is None:
-        return nullcontext()
-    try:
-        return path.open("x", encoding="utf-8")
-    except FileExistsError:
-        raise ValueError(f"--log {path} is there already; give another name") from None
+cli_radios.register(app)

@@ -12,6 +12,7 @@ import os
 import re
 import tempfile
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,7 @@ from oac_blocks.dsp.checks import real, require
 
 FORMAT = "oac-calibration"
 VERSION = 1
+MANY_VERSION = 2  # of a file with several radios
 FILE_NAME = "calibration.toml"
 _SERIAL = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
@@ -119,10 +121,71 @@ def read(path: Path, serial: str) -> StoredCalibration | None:
 def write(path: Path, stored: StoredCalibration) -> None:
     """The file is there whole, old or new, whatever happens. One of another radio, or a broken one, is left alone."""
     read(path, stored.serial)
-    values = {name: getattr(stored, name) for name in (field.name for field in fields(StoredCalibration))}
-    lines = [f"{name} = {_toml(value)}" for name, value in values.items() if value is not None]
     # At the end, so that half a file does not pass for a whole one.
-    lines += [f"version = {VERSION}", f'format = "{FORMAT}"']
+    lines = [*_lines(stored), f"version = {VERSION}", f'format = "{FORMAT}"']
+    _replace(path, lines)
+
+
+def read_many(path: Path, serials: Sequence[str]) -> dict[str, StoredCalibration]:
+    """What the file says of these radios, of each of them. Raises ``StoreError`` for a file of others, or none."""
+    stored = _radios_of(path)
+    if stored is None:
+        raise StoreError(f"{path}: there is no such file")
+    missing = [serial for serial in serials if serial not in stored]
+    if missing:
+        raise StoreError(f"{path} is of radio {', '.join(stored)}, and says nothing of {', '.join(missing)}")
+    return {serial: stored[serial] for serial in serials}
+
+
+def check_many(path: Path, serials: Sequence[str]) -> None:
+    """May what is known of these radios be written to this file? One of another radio, or a broken one, is no place."""
+    others = [serial for serial in _radios_of(path) or {} if serial not in serials]
+    if others:
+        raise StoreError(f"{path} is of another radio, {', '.join(others)}, and is left as it is; give another name")
+    if not path.absolute().parent.is_dir():
+        raise StoreError(f"{path}: there is no folder {path.absolute().parent}")
+
+
+def write_many(path: Path, calibrations: Sequence[StoredCalibration], serials: Sequence[str]) -> None:
+    """What is new of some of the bench's radios ``serials``; what the file says of the others of them stays."""
+    check_many(path, serials)
+    known = (_radios_of(path) or {}) | {one.serial: one for one in calibrations}
+    lines = []
+    for stored in known.values():
+        lines += ["[[radio]]", *_lines(stored), ""]
+    _replace(path, [*lines, "[file]", f"version = {MANY_VERSION}", f'format = "{FORMAT}"'])
+
+
+def _radios_of(path: Path) -> dict[str, StoredCalibration] | None:
+    """All radios of a file, by their serial numbers; None if there is no file."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror or error}") from error
+    try:
+        table = tomllib.loads(content.decode("utf-8"))
+        if table.get("format") == FORMAT and table.get("version") == VERSION:  # of one radio
+            names = {field.name for field in fields(StoredCalibration)}
+            stored = [StoredCalibration(**{key: value for key, value in table.items() if key in names})]
+        else:
+            if table.get("file") != {"version": MANY_VERSION, "format": FORMAT}:
+                raise ValueError(f"it does not say format = {FORMAT!r} and version = {MANY_VERSION}")
+            stored = [StoredCalibration(**values) for values in table.get("radio", [])]
+        if not stored:
+            raise ValueError("it names no radio")
+    except (ValueError, TypeError) as error:
+        raise StoreError(f"{path} is no calibration that can be read: {error}. Move it away to begin anew") from error
+    return {one.serial: one for one in stored}
+
+
+def _lines(stored: StoredCalibration) -> list[str]:
+    values = {name: getattr(stored, name) for name in (field.name for field in fields(StoredCalibration))}
+    return [f"{name} = {_toml(value)}" for name, value in values.items() if value is not None]
+
+
+def _replace(path: Path, lines: Sequence[str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:

@@ -41,6 +41,7 @@ class PlutoRadio(Radio):
         self.uri = uri
         self._device: Any = None
         self._streams: _Streams | None = None
+        self._looped = False
         try:
             self._device = adi.Pluto(uri=uri)
         except Exception as error:
@@ -72,7 +73,7 @@ class PlutoRadio(Radio):
         device = self._opened()
         with self._errors("configure"):
             self._silence(device)
-            device.loopback = 0
+            self._loop_back(device, False)
             device.sample_rate = round(config.sample_rate_hz)
             device.rx_rf_bandwidth = round(config.rx_bandwidth)
             device.tx_rf_bandwidth = round(config.tx_bandwidth)
@@ -99,9 +100,25 @@ class PlutoRadio(Radio):
         self.config = there
         return there
 
+    def set_digital_loopback(self, on: bool) -> None:
+        """The chip hands what is sent to its own receiver. For a radio without ``tx_lo_hz``: nothing leaves it."""
+        require(self._streams is None, "set_digital_loopback", "a radio that streams", "called before start")
+        off = self.config.tx_lo_hz is None
+        require(off, "tx_lo_hz", self.config.tx_lo_hz, "None for a test that is not to be heard")
+        with self._errors("loop back"):
+            self._loop_back(self._opened(), on)
+
+    def _loop_back(self, device: Any, on: bool) -> None:
+        device.loopback = int(on)
+        self._looped = on
+
+    @property
+    def _sends(self) -> bool:
+        return self._looped or self.config.tx_lo_hz is not None
+
     def start(self, stream: StreamConfig) -> None:
         require(self._streams is None, "start", "a radio that streams", "called once, or after stop")
-        transmits = self.config.tx_lo_hz is not None
+        transmits = self._sends
         with self._errors("start"):
             self._streams = _Streams(self._opened(), stream, transmits)
 
@@ -111,7 +128,7 @@ class PlutoRadio(Radio):
 
     def transmit(self, samples: Samples, timeout_seconds: float = 10.0) -> None:
         streams = self._started()
-        require(self.config.tx_lo_hz is not None, "tx_lo_hz", None, "named before anything is transmitted")
+        require(self._sends, "tx_lo_hz", None, "named before anything is transmitted")
         samples = complex_array("samples", samples)
         wanted = (streams.config.block_samples,)
         require(samples.shape == wanted, "samples", f"shape {samples.shape}", f"of shape {wanted}")
@@ -131,6 +148,8 @@ class PlutoRadio(Radio):
         # Buffers are gone by now (stop); what is left is to fall silent. A device that is gone already cannot.
         with contextlib.suppress(Exception):
             self._silence(device)
+            if self._looped:
+                self._loop_back(device, False)
         device._rxadc = device._txdac = device._ctrl = None
         device._ctx = None
 

@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The commands of ``oac-calibrate`` that talk to radios: probe, loopback-test, measure, align, track."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE
+from rich.table import Table
+
+from calibration.cli_common import NOT_MET, Json, clear_errors, console_for, log_file
+
+if TYPE_CHECKING:
+    from calibration.bench_table import BenchTable
+    from calibration.cli_bench import RadioSession
+
+Server = Annotated[str, typer.Option(help="The server's radio: ip:192.168.2.1, usb:1.2.5.")]
+Clients = Annotated[list[str], typer.Option("--client", help="A client's radio. Give one for each.")]
+Frequency = Annotated[
+    float | None, typer.Option(help="Hz, one that you may transmit on. Nothing is transmitted without it.")
+]
+Rate = Annotated[float, typer.Option(help="Samples a second, the same for all radios.")]
+RxGain = Annotated[float, typer.Option(help="Of all receivers, dB.")]
+TxGain = Annotated[float, typer.Option(help="Of all transmitters, dB: from -89.75 to 0.")]
+Clock = Annotated[str, typer.Option(help="wall, or lock-step for virtual radios on that clock.")]
+Tolerance = Annotated[float, typer.Option(help="How far off a client may be heard, samples.")]
+Save = Annotated[Path | None, typer.Option(help="Keep what was learnt in this file, by serial numbers.")]
+Start = Annotated[Path | None, typer.Option(help="Begin the search where this file says; it is not trusted.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(probe)
+    app.command("loopback-test")(loopback_test)
+    app.command()(measure)
+    app.command()(align)
+    app.command()(track)
+
+
+def probe(
+    uris: Annotated[list[str] | None, typer.Argument(metavar="[URI]...", help="Without any, a scan.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Which radios are there? Nothing is set on them, and nothing is sent.
+
+    Exits with 0 if all that were named are there, or a scan found some; with 1 if not.
+
+    Example: oac-calibrate probe ip:192.168.2.1 ip:192.168.3.1
+    """
+    with clear_errors():
+        from calibration.bench_radios import probe_module
+        from oac_blocks.radio.base import RadioError
+
+        module = probe_module()
+        named, scanned = list(uris or []), ""
+        if not named:
+            try:
+                named = list(module.scan())
+                scanned = "" if named else "the scan found no radio; name one: oac-calibrate probe ip:192.168.2.1"
+            except RadioError as error:
+                scanned = str(error)
+        found, missing = [], []
+        for uri in named:
+            try:
+                found.append(module.probe(uri))
+            except RadioError as error:
+                missing.append(str(error))
+    console = console_for(as_json)
+    if found:
+        table = Table("uri", "serial", "firmware", "°C", "rate, Msps", "rates, Msps", box=SIMPLE, padding=(0, 1, 0, 0))
+        for info in found:
+            rates = f"{info.lowest_rate_hz / 1e6:.3f} to {info.highest_rate_hz / 1e6:.2f}"
+            now = f"{info.sample_rate_hz / 1e6:g}"
+            table.add_row(info.uri, info.serial, info.firmware, f"{info.temperature_celsius:.1f}", now, rates)
+        console.print(table)
+    for line in [scanned, *missing]:
+        if line:
+            typer.echo(line, err=True)
+    if as_json:
+        import dataclasses
+
+        typer.echo(json.dumps({"radios": [dataclasses.asdict(info) for info in found], "missing": missing}))
+    raise typer.Exit(0 if found and not missing else NOT_MET)
+
+
+def loopback_test(
+    uri: Annotated[str, typer.Argument(help="ip:192.168.2.1, usb:1.2.5.")],
+    rate: Annotated[list[float] | None, typer.Option(help="May be repeated. Default: 1e6, 2.5e6, 4e6.")] = None,
+    seconds: Annotated[float, typer.Option(help="How long at each rate.")] = 2.0,
+    block: Annotated[int, typer.Option(help="Samples in a block.")] = 32_768,
+    buffers: Annotated[int, typer.Option(help="Kernel buffers.")] = 8,
+    as_json: Json = False,
+) -> None:
+    """Is the stream whole, and at which rates? Through the chip's own digital loopback: nothing is transmitted.
+
+    Samples that count are sent; each says where it belongs when it comes back. Exits with 0 if all rates were whole.
+
+    Example: oac-calibrate loopback-test ip:192.168.2.1 --rate 1e6 --rate 2.5e6
+    """
+    with clear_errors():
+        from calibration.bench_radios import probe_module
+        from calibration.loopback import run_loopback
+        from oac_blocks.dsp.checks import real
+        from oac_blocks.radio.base import RadioConfig, StreamConfig
+
+        real("--seconds", seconds, 0.0, 3600.0, open_low=True)
+        stream = StreamConfig(block, buffers, max(1, buffers - 2), 4)
+        configs = [RadioConfig(one) for one in rate or (1e6, 2.5e6, 4e6)]
+        probe_module().probe(uri)
+        from oac_blocks.radio.pluto import PlutoRadio
+
+        results = []
+        for config in configs:
+            with PlutoRadio(uri, config) as radio:
+                radio.set_digital_loopback(True)
+                blocks = stream.primed_blocks + buffers + math.ceil(seconds * config.sample_rate_hz / block)
+                results.append(run_loopback(radio, stream, blocks))
+    table = Table("Msps", "samples", "breaks", "lost", "delay, ms", "stream", box=SIMPLE, padding=(0, 1, 0, 0))
+    for one in results:
+        delay = "" if one.delay_samples is None else f"{1e3 * one.delay_samples / one.sample_rate_hz:.1f}"
+        verdict = "whole" if one.whole else "nothing came back" if one.delay_samples is None else "broken"
+        told = [f"{one.samples:,}", str(one.breaks), f"{one.lost_samples:,}", delay, verdict]
+        table.add_row(f"{one.sample_rate_hz / 1e6:g}", *told)
+    console_for(as_json).print(table)
+    whole = all(one.whole for one in results)
+    if as_json:
+        import dataclasses
+
+        rates = [{**dataclasses.asdict(one), "whole": one.whole} for one in results]
+        typer.echo(json.dumps({"uri": uri, "whole": whole, "rates": rates}))
+    raise typer.Exit(0 if whole else NOT_MET)
+
+
+def measure(
+    server: Server,
+    client: Clients,
+    frequency: Frequency = None,
+    rate: Rate = 2.5e6,
+    rx_gain: RxGain = 40.0,
+    tx_gain: TxGain = -30.0,
+    clock: Clock = "wall",
+    rounds: Annotated[int, typer.Option(help="At most.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """Offset, frequency, drift and power of each client, once: what there is to be corrected.
+
+    Offsets are those of a client without any correction. Exits with 0 if all clients were measured.
+
+    Example: oac-calibrate measure --server ip:192.168.2.1 --client ip:192.168.3.1 --frequency 2.45e9
+    """
+    with clear_errors():
+        from calibration.cli_bench import RadioSession
+        from oac_blocks.dsp.checks import integer
+
+        integer("--rounds", rounds, 1)
+        session = RadioSession(server, client, frequency, rate, rx_gain, tx_gain, clock)
+        with session.bench() as bench:
+            table = session.table(corrected=False)
+            for _ in range(rounds):
+                table.take(bench.play())
+                if table.known:
+                    break
+    _show(table, as_json, {"measured": table.known}, "" if table.known else "not all clients were measured")
+    raise typer.Exit(0 if table.known else NOT_MET)
+
+
+def align(
+    server: Server,
+    client: Clients,
+    frequency: Frequency = None,
+    tolerance: Tolerance = 0.5,
+    rate: Rate = 2.5e6,
+    rx_gain: RxGain = 40.0,
+    tx_gain: TxGain = -30.0,
+    clock: Clock = "wall",
+    rounds: Annotated[int, typer.Option(help="At most.")] = 100,
+    save: Save = None,
+    start: Start = None,
+    as_json: Json = False,
+) -> None:
+    """Close the loop until all clients are heard inside the tolerance, three payload rounds in a row.
+
+    Exits with 0 if that came about, 1 if not, 2 for bad input or a radio that is not there.
+
+    Example: oac-calibrate align --server ip:192.168.2.1 --client ip:192.168.3.1 --client ip:192.168.4.1
+    --frequency 2.45e9 --tolerance 0.5 --save calibration.toml
+    """
+    with clear_errors():
+        from calibration.bench_radios import align as run
+        from calibration.cli_bench import RadioSession
+        from oac_blocks.dsp.checks import integer
+
+        integer("--rounds", rounds, 1)
+        session = RadioSession(server, client, frequency, rate, rx_gain, tx_gain, clock, tolerance, save, start)
+        table = session.table()
+        with session.bench() as bench, table.live():
+            outcome = run(bench, session.tolerance, rounds, table.take)
+        session.keep(outcome.last.views)
+    result = {
+        "rounds": outcome.rounds,
+        "tolerance_samples": tolerance,
+        "tolerance_met": outcome.met,
+        "all_tracking": outcome.last.all_tracking,
+        "offset_rms_samples": _finite(outcome.offset_rms_samples),
+        "offset_max_samples": _finite(outcome.offset_max_samples),
+        "gaps": bench.gaps + sum(node.gaps for node in bench.nodes),
+    }
+    if outcome.met:
+        text = f"all within {outcome.offset_max_samples:.3f} samples after {outcome.rounds} rounds"
+    else:
+        text = f"not aligned in {outcome.rounds} rounds: {outcome.reason(session.uris)}"
+    _show(table, as_json, result, text)
+    raise typer.Exit(0 if outcome.met else NOT_MET)
+
+
+def track(
+    server: Server,
+    client: Clients,
+    frequency: Frequency = None,
+    tolerance: Tolerance = 0.5,
+    rate: Rate = 2.5e6,
+    rx_gain: RxGain = 40.0,
+    tx_gain: TxGain = -30.0,
+    clock: Clock = "wall",
+    rounds: Annotated[int, typer.Option(help="How many; Ctrl-C ends it earlier.")] = 1000,
+    log: Annotated[Path | None, typer.Option(help="Write all rounds to this file, for the command report.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="A picture at the end. Default: the log's name with .png.")] = None,
+    save: Save = None,
+    start: Start = None,
+    as_json: Json = False,
+) -> None:
+    """Hold the clients aligned, log every round, and draw it at the end.
+
+    Exits with 0 if measured offsets of payload rounds after the lock were inside the tolerance (RMS), and all clients
+    are tracking at the end; with 1 if not.
+
+    Example: oac-calibrate track --server ip:192.168.2.1 --client ip:192.168.3.1 --frequency 2.45e9
+    --rounds 500 --log bench.jsonl
+    """
+    with clear_errors():
+        from calibration.cli_bench import RadioSession
+        from oac_blocks.dsp.checks import integer
+
+        integer("--rounds", rounds, 1)
+        if plot is not None and log is None:
+            raise ValueError("--plot draws the log: give --log, too")
+        picture = plot or (log.with_suffix(".png") if log else None)
+        if picture is not None and picture.suffix.lower() not in (".png", ".svg", ".pdf"):
+            raise ValueError(f"--plot must end in .png, .svg or .pdf, got {picture}")
+        session = RadioSession(server, client, frequency, rate, rx_gain, tx_gain, clock, tolerance, save, start)
+        table = session.table()
+        result = _track(session, table, rounds, log)
+        if log is not None and picture is not None:
+            from calibration.log import read_log
+            from calibration.report import draw
+
+            draw(read_log(log), picture)
+            result["picture"] = str(picture)
+    rms = result["offset_rms_samples"]
+    result["tolerance_met"] = met = result["all_tracking"] and rms is not None and rms <= tolerance
+    text = f"{result['rounds']} rounds, {result['gaps']} gaps; "
+    text += "never locked" if rms is None else f"offsets {rms:.3f} samples RMS after the lock"
+    text += f"; tolerance of {tolerance:g} {'met' if met else 'not met'}"
+    if log is not None:
+        text += f"\n{log}; {picture}"
+    _show(table, as_json, result, text)
+    raise typer.Exit(0 if met else NOT_MET)
+
+
+def _track(session: RadioSession, table: BenchTable, rounds: int, log: Path | None) -> dict[str, Any]:
+    import numpy as np
+
+    from calibration.log import LogWriter
+
+    held: list[float] = []
+    locked, played, all_tracking = False, 0, False
+    with log_file(log) as file, session.bench() as bench, table.live(), suppress(KeyboardInterrupt):
+        about = {"command": "track", "uris": list(session.uris), "tolerance_samples": session.tolerance}
+        writer = LogWriter(file, len(session.plan.clients), session.plan.sample_rate_hz, about) if file else None
+        write: Callable[..., None] = writer.round if writer else lambda *_: None
+        while played < rounds:
+            outcome = bench.play()
+            played += 1
+            write(*outcome.log_line())
+            table.take(outcome)
+            all_tracking = outcome.all_tracking
+            if locked and outcome.kind == "payload":
+                offsets = outcome.arrivals.offset_samples
+                held += offsets[np.isfinite(offsets)].tolist()
+            locked |= all_tracking and outcome.kind == "payload"  # the first payload round is one of learning
+    if played:
+        session.keep(bench.loop.clients)
+    return {
+        "clients": len(session.plan.clients),
+        "rounds": played,
+        "tolerance_samples": session.tolerance,
+        "all_tracking": all_tracking,
+        "offset_rms_samples": float(np.sqrt(np.mean(np.square(held)))) if held else None,
+        "offset_max_samples": float(np.max(np.abs(held))) if held else None,
+        "gaps": bench.gaps + sum(node.gaps for node in bench.nodes),
+    }
+
+
+def _show(table: BenchTable, as_json: bool, result: dict[str, Any], text: str) -> None:
+    console = console_for(as_json)
+    console.print(table.rendered())
+    if text:
+        console.print(text, soft_wrap=True, highlight=False, markup=False)
+    if as_json:
+        typer.echo(json.dumps({**result, "radios": table.plain()}))
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
