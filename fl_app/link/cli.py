@@ -52,7 +52,6 @@ def server(
         from fl_app.link.server import Link, serve
 
         link = Link(settings.link.bind, server_keys(keys) if keys else None, say)
-        say(f"listening on {link.endpoint}" + (", for clients with listed keys" if keys else ", without keys"))
 
         def train(settings: Settings, folder: Any, on_round: Any, should_stop: Any) -> dict[str, Any] | None:
             def show(row: RoundFigures) -> None:

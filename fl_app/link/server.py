@@ -52,21 +52,34 @@ class Link:
         if keys is None and not is_local(bind):
             tell(f"without keys the server listens on this machine alone: {on_loopback(bind)} instead of {bind}")
             bind = on_loopback(bind)
-        self.keys, self.desk, self.sent_bytes, self.told = keys, None, 0, set[bytes]()
+        self.keys, self._tell = keys, tell
+        self.desk: Desk | None = None
+        self.sent_bytes, self.told = 0, set[bytes]()  # of models and changes: how much, and to how many
         self._context = zmq.Context()
         self._authenticator: ThreadAuthenticator | None = None
+        # Tried now, so that an address that is taken is known before the data is loaded; opened when the largest
+        # message is known, since a socket applies its limits to connections that come after them.
+        trial = self._context.socket(zmq.ROUTER)
+        self.endpoint = self._bind(trial, bind)
+        trial.close()
         self._socket = self._context.socket(zmq.ROUTER)
+
+    def _bind(self, socket: zmq.Socket[bytes], endpoint: str) -> str:
         try:
-            self._open(bind)
+            socket.bind(endpoint)
         except zmq.ZMQError as error:
-            self.close()
-            raise LinkError(f"cannot listen on {bind}: {error.strerror}") from None
+            socket.close()
+            self._context.term()
+            raise LinkError(f"cannot listen on {endpoint}: {error.strerror}") from None
+        return socket.get_string(zmq.LAST_ENDPOINT)
 
-    desk: Desk | None
-
-    def _open(self, bind: str) -> None:
+    def serve(self, desk: Desk) -> None:
+        """From here on this desk answers."""
+        self.desk = desk
+        self._beat_at, self._listened_at = 0.0, time.monotonic()
         socket = self._socket
         socket.set(zmq.LINGER, 0)
+        socket.set(zmq.MAXMSGSIZE, 2 * desk.terms.max_bytes)  # what is a little too large is logged, the rest not read
         socket.set(zmq.ROUTER_MANDATORY, 1)  # sending to a connection that is gone is an error, not silence
         socket.set(zmq.SNDHWM, QUEUED_MESSAGES)
         socket.set(zmq.RCVHWM, QUEUED_MESSAGES)
@@ -77,14 +90,10 @@ class Link:
             self._authenticator.configure_curve_callback("*", _Admission(self.keys.admitted))
             socket.set(zmq.CURVE_SERVER, 1)
             socket.set(zmq.CURVE_SECRETKEY, self.keys.pair.secret.encode())
-        socket.bind(bind)
-        self.endpoint: str = socket.get_string(zmq.LAST_ENDPOINT)
-
-    def serve(self, desk: Desk) -> None:
-        """From here on this desk answers. No message may be much larger than the largest one that it takes."""
-        self.desk = desk
-        self._beat_at, self._listened_at = 0.0, time.monotonic()
-        self._socket.set(zmq.MAXMSGSIZE, 2 * desk.terms.max_bytes)
+        self._bind(socket, self.endpoint)
+        self._tell(
+            f"listening on {self.endpoint}, " + ("for clients with listed keys" if self.keys else "without keys")
+        )
 
     def send(self, outgoing: list[Outgoing]) -> None:
         for one in outgoing:

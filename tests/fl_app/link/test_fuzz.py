@@ -191,16 +191,19 @@ def test_size_cap_of_the_server(site, link_settings):
     server, flag = here.server(), here.folder / "flag"
     here.voter(0, f"lambda t: t == 1 and [time.sleep(0.01) for _ in iter(lambda: os.path.exists({str(flag)!r}), True)]")
     here.wait_for_rounds(1, server)
-    before = resident_kb(server.pid)
+    most = 4 * 109_402 + 100_000
     context = zmq.Context()
-    for _ in range(2):
-        socket = context.socket(zmq.DEALER)
+    for size, is_read in ((most + 1, True), (2 * most + 1, False), (60_000_000, False)):
+        socket, told = context.socket(zmq.DEALER), f"has {size} bytes, more than {most}"
         socket.set(zmq.LINGER, 0)
+        monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         socket.connect(here.endpoint)
-        socket.send(b"\x00" * 60_000_000)
-        socket.poll(500)  # never an answer
-        socket.close()
-    context.term()
-    assert resident_kb(server.pid) - before < 100_000
+        socket.send(b"\x00" * size)
+        if is_read:
+            server.says(told)
+        else:
+            assert monitor.poll(60_000), "the connection stays"
+            assert told not in server.text
+    context.destroy(linger=0)
     flag.touch()
     assert server.wait() == 0, server.text
