@@ -3,6 +3,8 @@
 
 PYTHON_BIN := .venv/bin/python
 PYTEST := $(PYTHON_BIN) -m pytest -n 2 --dist loadgroup
+# Threads of a BLAS for small matrices only take turns with the blocks' own, and with other tests.
+export OPENBLAS_NUM_THREADS ?= 1
 # More for the command of a target, as in: make test ARGS="-k ofdm -x"
 ARGS ?=
 

@@ -12,8 +12,12 @@ from rich.table import Table
 
 from benchmarks.timing import median_seconds
 from calibration.loop import Answer, Arrivals, Loop, LoopSettings
-from calibration.states import Plan
+from calibration.states import Plan, Sent
 from calibration.tracker import Tracker
+from oac_blocks.dsp import Numerology, acquisition, frame, fsk_mv, ofdm
+from oac_blocks.dsp.answer import payload_answer, sequence_answer
+from oac_blocks.dsp.rounds import RoundLayout
+from oac_blocks.dsp.shared_burst import estimate_burst
 
 SECONDS = 0.04  # from round to round
 SETTINGS = LoopSettings(turnaround_samples=400_000.0)
@@ -91,7 +95,7 @@ class Rounds:
         )
 
     def _answer(self, plan: Plan, client: int, correction: float) -> Answer:
-        sent = "acquire" if plan.kind == "acquire" else "payload"
+        sent: Sent = "acquire" if plan.kind == "acquire" else "payload"
         return Answer(client, plan.round, 0, sent, correction, 8e5 * plan.round, 0.0, 20.0)
 
 
@@ -106,6 +110,62 @@ def speed(console: Console) -> None:
     console.print(table)
 
 
+class Bursts:
+    """What the server hears of 50 clients: their sequences in an acquire round, their frames in a payload round."""
+
+    def __init__(self, clients: int = 50, votes: int = 21_880) -> None:
+        rng = np.random.default_rng(1)
+        self.layout = RoundLayout(Numerology(), clients)
+        self.votes, self.frame = votes, self.layout.frame(votes)
+        self.acquire_record = _noise(rng, acquisition.MARGIN_SAMPLES + acquisition.samples_needed(self.layout))
+        self.burst = _noise(rng, self.frame.samples)
+        for client in range(clients):
+            turn = np.exp(2j * np.pi * rng.random())
+            at = acquisition.MARGIN_SAMPLES + self.layout.sequence_start_samples(client) + int(rng.integers(-500, 500))
+            sequence = sequence_answer(client, self.layout)
+            self.acquire_record[at : at + len(sequence)] += turn * sequence
+            ballots = rng.choice(np.array([-1, 1], np.int8), votes)
+            self.burst += turn * payload_answer(ballots, client, self.layout, rng)
+
+    def acquire(self) -> None:
+        heard = acquisition.acquire(self.acquire_record, self.layout, float(acquisition.MARGIN_SAMPLES))
+        if not np.isfinite(heard.offset_samples).all():
+            raise RuntimeError("some clients were not heard")
+
+    def track(self) -> None:
+        syncs, starts = frame.syncs_of(self.burst, self.frame), self.frame.sync_starts_samples()
+        estimate_burst(syncs, starts, self.layout.clients, self.layout.num, self.layout.num.cp_samples // 3)
+
+    def decide(self) -> None:
+        grid = ofdm.demodulate(frame.payload_of(self.burst, self.frame), self.layout.num)
+        fsk_mv.detect(grid, self.votes, self.layout.num)
+
+
+def _noise(rng: np.random.Generator, samples: int) -> np.ndarray:
+    parts = rng.standard_normal((samples, 2), np.float32) * np.float32(np.sqrt(0.5 / 100))  # 20 dB
+    return parts.view(np.complex64)[:, 0].copy()
+
+
+def cost(console: Console) -> None:
+    bursts = Bursts()
+    names = {
+        "a payload burst of 228 symbols, decided": (bursts.decide, bursts.frame.samples),
+        "all offsets in its sync symbols": (bursts.track, bursts.frame.groups * bursts.layout.num.symbol_samples),
+        "acquiring all anew, one round": (bursts.acquire, bursts.layout.acquisition_samples),
+    }
+    seconds = median_seconds({name: call for name, (call, _) in names.items()}, turns=7)
+    payload_seconds, payload_samples = next(iter(seconds.values())), bursts.frame.samples
+    table = Table(title="What calibrating 50 clients costs the server, beside the payload")
+    for heading in ("", "ms", "of the payload's time", "samples on the air", "of the payload's"):
+        table.add_column(heading, justify="right" if heading else "left")
+    for name, (_, samples) in names.items():
+        time = seconds[name]
+        ratios = f"{time / payload_seconds:.1f}", f"{samples:,}", f"{samples / payload_samples:.3f}"
+        table.add_row(name, f"{1e3 * time:.1f}", *ratios)
+    console.print(table)
+
+
 def main(console: Console) -> None:
     predictions(console)
     speed(console)
+    cost(console)

@@ -14,7 +14,7 @@ import typer
 
 from fl_app.config import ConfigError
 from fl_app.console import Config, Set, clear_errors, say, settings_from
-from oac_blocks.flows.endpoints import Endpoints, bench_endpoints
+from oac_blocks.flows.endpoints import Endpoints, bench_endpoints, flowgraph_environment
 
 
 def radio(
@@ -71,4 +71,5 @@ def _run(service: str, *arguments: str | dict[str, Any]) -> None:
     """Become the flowgraph's process: signals reach it, and there is nobody in between."""
     texts = [argument if isinstance(argument, str) else json.dumps(argument) for argument in arguments]
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", f"oac_blocks.flows.{service}", *texts])
+    command = [sys.executable, "-m", f"oac_blocks.flows.{service}", *texts]
+    os.execve(sys.executable, command, flowgraph_environment())

@@ -29,7 +29,7 @@ from fl_app.air.payload import check_payload
 from fl_app.air.settings import AirSettings
 from oac_blocks import pdus
 from oac_blocks.dsp.checks import integer, require
-from oac_blocks.flows.endpoints import Endpoints
+from oac_blocks.flows.endpoints import Endpoints, flowgraph_environment
 
 MAX_CLIENTS = 63
 _START_SECONDS = 60.0
@@ -93,7 +93,13 @@ class _Flowgraph:
         self._folder = tempfile.TemporaryDirectory(prefix="gr-oac-")  # readable by this user alone
         endpoints = Endpoints.in_folder(Path(self._folder.name))
         command = [sys.executable, "-m", "oac_blocks.flows.loopback_service", self._folder.name, json.dumps(settings)]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+        self._process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            env=flowgraph_environment(),
+        )
         self._context = zmq.Context()
         self._close = weakref.finalize(self, _clean_up, self._process, self._context, self._folder)
         self._await_start()
