@@ -5,6 +5,7 @@ Imports neither GNU Radio nor torch unless a flowgraph is run, so that it answer
 """
 
 import json
+import os
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -72,6 +73,8 @@ def loopback(
 
     Example: oac-blocks loopback --clients 5 --snr 10 --no-calibrate
     """
+    # Every block has a thread of its own; those that a BLAS adds for small matrices only take turns with them.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from oac_blocks.flows.loopback import LoopbackSettings
     from oac_blocks.flows.loopback_report import run_with_progress, table
 
