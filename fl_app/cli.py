@@ -67,7 +67,7 @@ def train(
     as_json: Json = False,
     out: Out = None,
     workers: WorkerCount = None,
-    air: Annotated[str | None, typer.Option(help="ideal, fading, waveform or gnuradio.")] = None,
+    air: Annotated[str | None, typer.Option(help="ideal, fading, waveform, gnuradio or pluto.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1.")] = None,
     data_root: Annotated[str | None, typer.Option(help="Where the data set's files are.")] = None,
 ) -> None:

@@ -18,10 +18,11 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from fl_app.air.settings import AIR_NAMES, RESERVED_NAMES, AirSettings
+from fl_app.air.settings import AIR_NAMES, AirSettings
 from fl_app.link.settings import LinkSection
 from fl_app.selection import CANDIDATE_RATIO, MAGNITUDE_SHARE, canonical_name
 from fl_app.toml_text import parse_value, to_toml
+from oac_blocks.radio.base import RadioConfig
 
 QUICKSTART = "quickstart.toml"
 PAPER_RHO = 0.1
@@ -111,6 +112,40 @@ class SelectionSection(_Section):
         return max(1, round(self.rho * d))
 
 
+class RadiosSection(_Section):
+    """Of the air "pluto": which radios, and what they are set to. docs/radios.md is the guide."""
+
+    server: str = Field("", description="uri of the server's radio: ip:192.168.2.1, usb:1.2.5")
+    clients: list[str] = Field([], description="uris, one for each client")
+    frequency_hz: float = Field(0.0, ge=0, description="one that you may transmit on; 0: nothing is transmitted")
+    sample_rate_hz: float = Field(2.5e6, gt=0, description="the same for all radios")
+    rx_gain_db: float = Field(40.0, description="of all receivers")
+    tx_gain_db: float = Field(-30.0, description="of all transmitters, -89.75 to 0")
+    clock: Literal["wall", "lock-step"] = Field("wall", description="lock-step: virtual radios on that clock")
+    tolerance_samples: float = Field(
+        0.5, gt=0, le=16, description="clients must be heard within it before a run"
+    )
+    align_rounds: int = Field(100, ge=1, description="of the radios, until all clients must be aligned")
+    patience_rounds: int = Field(300, ge=1, description="of the radios without anybody's votes, until the run ends")
+
+    def fault(self, n: int) -> str:
+        """What is wrong with them for n clients, if anything."""
+        uris = [self.server, *self.clients]
+        if not self.server:
+            return "server = '': the air pluto needs the uri of a radio, as in ip:192.168.2.1"
+        if len(self.clients) != n or not all(self.clients):
+            return f"clients = {self.clients}: there must be a uri for each of [clients] n = {n}"
+        if len(set(uris)) < len(uris):
+            return f"clients = {self.clients}: a radio is named twice; the server's and each client's is its own"
+        if not self.frequency_hz:
+            return "frequency_hz = 0: nothing is transmitted until you name a frequency that you may use"
+        try:
+            RadioConfig(self.sample_rate_hz, self.frequency_hz, self.frequency_hz, self.rx_gain_db, self.tx_gain_db)
+        except ValueError as error:
+            return str(error).replace("rx_lo_hz", "frequency_hz").replace("tx_lo_hz", "frequency_hz")
+        return ""
+
+
 class Settings(BaseModel):
     """All that decides a run's outcome, and where and how it is computed."""
 
@@ -124,6 +159,7 @@ class Settings(BaseModel):
     selection: SelectionSection = SelectionSection()
     air: AirSettings = AirSettings()
     link: LinkSection = LinkSection()
+    radios: RadiosSection = RadiosSection()
 
     @field_validator("air", mode="before")
     @classmethod
@@ -131,9 +167,16 @@ class Settings(BaseModel):
         if not isinstance(given, dict):
             return given
         name = given.get("name", AIR_NAMES[0])
-        if name not in (*AIR_NAMES, *RESERVED_NAMES):
+        if name not in AIR_NAMES:
             raise ValueError(f"name = {name!r}: {_nearest(str(name), AIR_NAMES)}")
         return {key: None if value == NONE and key in _OPTIONAL else value for key, value in given.items()}
+
+    @model_validator(mode="after")
+    def _radios_are_there(self) -> Settings:
+        fault = self.radios.fault(self.clients.n) if self.air.name == "pluto" else ""
+        if fault:
+            raise ValueError(f"[radios] {fault}")
+        return self
 
     def toml(self) -> str:
         """The settings in full, as a file that `load_settings` reads."""
@@ -224,6 +267,8 @@ def check(tree: dict[str, Any], source: str) -> Settings:
 
 def _explain(location: list[str], fault: dict[str, Any]) -> str:
     """One fault in one sentence: section, key, value, what is allowed."""
+    if not location:  # of sections that do not fit each other; it names them
+        return str(fault["ctx"]["error"])
     section, keys = location[0], location[1:]
     if not keys and fault["type"] == "extra_forbidden":
         return f"[{section}]: unknown section; {_nearest(section, list(_keys()))}"

@@ -72,7 +72,7 @@ def prepare(settings: Settings) -> Prepared:
         data_of=lambda client: _samples(dataset, parts[client]),
         test=Samples(dataset.normalise(dataset.test_images), dataset.test_labels),
         server=_server(settings, w),
-        air=make_air(settings.air, clients.n, seed),
+        air=make_air(settings.air, clients.n, seed, settings.radios),
         buffers=get_buffers(model),
         fingerprint=_fingerprint(dataset, parts, w),
         plot=lambda path: plot_partition(dataset.train_labels, parts, path, dataset.class_names),

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -149,11 +150,25 @@ def train(
         training = Training(prepared.server, workers, prepared.air, prepared.buffers)
         if checkpoint is not None:
             training.restore(checkpoint)
-        workers.begin(training.server, prepared.fingerprint)
-        folder.start_metrics(training.rows)
-        return _train_on(settings, folder, prepared, training, on_round, should_stop)
+        with _opened(prepared.air):
+            workers.begin(training.server, prepared.fingerprint)
+            folder.start_metrics(training.rows)
+            return _train_on(settings, folder, prepared, training, on_round, should_stop)
     finally:
         workers.close()
+
+
+@contextmanager
+def _opened(air: Air) -> Iterator[None]:
+    """An air that has something to open (radios, say) is ready before the first round, and closed in the end."""
+    start, close = getattr(air, "start", None), getattr(air, "close", None)
+    try:
+        if start is not None:
+            start()
+        yield
+    finally:
+        if close is not None:
+            close()
 
 
 def _train_on(

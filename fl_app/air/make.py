@@ -4,12 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from fl_app.air.base import Air
 from fl_app.air.fading import FadingAir
 from fl_app.air.ideal import IdealAir
 from fl_app.air.settings import AirSettings
 from fl_app.air.waveform import WaveformAir
+from oac_blocks.dsp.checks import integer, require
+
+if TYPE_CHECKING:
+    from fl_app.config import RadiosSection
 
 _AIRS: dict[str, Callable[[AirSettings, int, int], Air]] = {
     "ideal": IdealAir,
@@ -18,8 +23,19 @@ _AIRS: dict[str, Callable[[AirSettings, int, int], Air]] = {
 }
 
 
-def make_air(settings: AirSettings, n_clients: int, seed: int) -> Air:
-    """The air that ``settings.name`` names, for clients 0 to n_clients - 1. The seed is the run's."""
+def make_air(settings: AirSettings, n_clients: int, seed: int, radios: RadiosSection | None = None) -> Air:
+    """The air that ``settings.name`` names, for clients 0 to n_clients - 1. The seed is the run's.
+
+    radios: the section [radios] of a config, for the air 'pluto'. Nothing is opened here.
+    """
+    if settings.name == "pluto":
+        integer("n_clients", n_clients, 1)
+        integer("seed", seed, 0)
+        require(radios is not None, "radios", None, "the section [radios], for the air 'pluto'")
+        assert radios is not None
+        from fl_app.air.pluto import PlutoAir
+
+        return PlutoAir(settings, n_clients, seed, radios)
     if settings.name == "gnuradio":
         try:
             from fl_app.air.gnuradio import GnuradioAir

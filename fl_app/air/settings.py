@@ -14,8 +14,7 @@ from oac_blocks.dsp.fading import FADINGS, PROFILES, Fading
 from oac_blocks.dsp.numerology import Numerology
 
 SIMULATED_NAMES = ("ideal", "fading", "waveform")  # a round depends on its number alone
-AIR_NAMES = (*SIMULATED_NAMES, "gnuradio")
-RESERVED_NAMES = ("pluto",)  # not built yet
+AIR_NAMES = (*SIMULATED_NAMES, "gnuradio", "pluto")
 
 Profile = Literal["flat", "indoor", "epa", "eva", "etu"]
 Calibration = Literal["assumed", "loop", "off"]
@@ -69,8 +68,6 @@ class AirSettings:
     pilot_timing_sigma_samples: float = 0.05  # the part of the timing error that the pilot does not show
 
     def __post_init__(self) -> None:
-        if self.name in RESERVED_NAMES:
-            raise ValueError(f"the air {self.name!r} is not built yet; there are {', '.join(AIR_NAMES)}")
         _one_of("name", self.name, AIR_NAMES)
         _one_of("mode", self.mode, get_args(Mode))
         _one_of("fading", self.fading, FADINGS)
@@ -79,8 +76,8 @@ class AirSettings:
         _one_of("calibration", self.calibration, get_args(Calibration))
         self._check_numbers()
         self.numerology()
-        if self.name == "gnuradio":
-            require(self.mode == "onebit", "mode", repr(self.mode), "'onebit' for the air 'gnuradio'")
+        if self.name in ("gnuradio", "pluto"):
+            require(self.mode == "onebit", "mode", repr(self.mode), f"'onebit' for the air {self.name!r}")
         if self.mode == "onebit":
             require(self.noise_std is None, "noise_std", self.noise_std, "left out in onebit mode (set snr_db)")
         else:

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The air itself: ADALM-Plutos, real or virtual, one for the server and one for each client.
+
+Before the first round the radios are looked for and aligned; a bench that cannot be is refused with its reason. From
+then on every burst also measures the clients, and rounds of acquisition go in between when one has lost its time. A
+client whose radio is gone does not vote, and the others go on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calibration.bench import Bench, BenchError, RoundOutcome
+from calibration.bench_radios import Alignment, RadioPlan, align
+from fl_app.air.base import Mode, Uplink
+from fl_app.air.bursts import layout
+from fl_app.air.loopback_settings import burst_votes
+from fl_app.air.payload import check_payload
+from fl_app.air.settings import AirSettings
+from oac_blocks.dsp.checks import integer, require
+from oac_blocks.radio.base import RadioError
+
+if TYPE_CHECKING:
+    from fl_app.config import RadiosSection
+
+MAX_CLIENTS = 63
+
+
+class PlutoError(RuntimeError):
+    """The radios do not do, in a sentence."""
+
+
+class PlutoAir:
+    """One-bit only. A resumed run calibrates anew. ``start`` is the dry run; without it the first uplink does it."""
+
+    mode: Mode = "onebit"
+
+    def __init__(self, settings: AirSettings, n_clients: int, seed: int, radios: RadiosSection) -> None:
+        self.n_clients = integer("n_clients", n_clients, 1, MAX_CLIENTS)
+        integer("seed", seed, 0)
+        count = len(radios.clients)
+        require(count == n_clients, "clients of [radios]", f"{count} uris", f"one uri for each of {n_clients} clients")
+        self.settings = dataclasses.replace(settings, sample_rate_hz=radios.sample_rate_hz)
+        self.alignment: Alignment | None = None
+        self._radios = radios
+        self._plan = RadioPlan(
+            radios.server,
+            tuple(radios.clients),
+            radios.frequency_hz or None,
+            radios.sample_rate_hz,
+            radios.rx_gain_db,
+            radios.tx_gain_db,
+            radios.clock,
+        )
+        self._bench: Bench | None = None
+        self._close: Any = None
+
+    @property
+    def last(self) -> RoundOutcome | None:
+        """The last round of the radios, for displays."""
+        return self._last if self._bench is not None else None
+
+    def start(self) -> None:
+        """Look for the radios and align them; PlutoError if that fails."""
+        if self._bench is not None:
+            return
+        numbers = {"repeats": self.settings.repeats, "groups": self.settings.groups}
+        bench_settings = self._plan.bench_settings(self.settings.numerology(), **numbers)
+        tolerance = self._radios.tolerance_samples
+        try:
+            self._plan.probe()
+            bench = self._plan.bench(bench_settings, self._plan.loop(bench_settings, tolerance))
+            bench.__enter__()
+        except (RadioError, ValueError) as error:
+            raise PlutoError(f"the radios are not ready: {error}") from None
+        self._bench, self._close = bench, weakref.finalize(self, bench.close)
+        try:
+            alignment = align(bench, tolerance, self._radios.align_rounds)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, BenchError):
+                raise PlutoError(f"the radios could not be aligned: {error}") from None
+            raise
+        self.alignment, self._last = alignment, alignment.last
+        if not alignment.met:
+            self.close()
+            why = alignment.reason(self._plan.clients)
+            raise PlutoError(f"the radios were not aligned within {alignment.rounds} rounds: {why}")
+
+    def uplink(self, payload: npt.NDArray[Any], clients: npt.NDArray[np.int64], t: int) -> Uplink:
+        values, numbers = check_payload(payload, clients, t, self.mode, self.n_clients)
+        self.start()
+        k = values.shape[1]
+        # Who does not take part abstains; the others' votes stand where they stood.
+        ballots = np.zeros((self.n_clients, k), np.int8)
+        ballots[numbers] = values
+        bursts = -(-k // burst_votes(self.settings))
+        received = np.empty(k, np.float32)
+        symbols, powers = 0, []
+        for first, stop in pairwise(k * i // bursts for i in range(bursts + 1)):
+            outcome = self._send(np.ascontiguousarray(ballots[:, first:stop]))
+            assert outcome.soft_votes is not None
+            received[first:stop] = outcome.soft_votes
+            symbols += layout(stop - first, self.settings).symbols
+            powers.append(10 ** (outcome.snr_db / 10))
+        received /= np.float32(self.settings.repeats)
+        air_seconds = symbols * self.settings.numerology().symbol_seconds
+        return Uplink(received, symbols, air_seconds, float(10 * np.log10(np.mean(powers))))
+
+    def _send(self, votes: npt.NDArray[np.int8]) -> RoundOutcome:
+        """Rounds until one has carried the votes of somebody."""
+        assert self._bench is not None
+        for _ in range(self._radios.patience_rounds):
+            try:
+                outcome = self._last = self._bench.play(votes)
+            except BenchError as error:
+                raise PlutoError(str(error)) from None
+            if outcome.soft_votes is not None:
+                return outcome
+        states = Alignment(False, 0, outcome, self._radios.tolerance_samples, np.nan, np.nan).reason(self._plan.clients)
+        raise PlutoError(f"no votes came through in {self._radios.patience_rounds} rounds of the radios: {states}")
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        require(state == {}, "state", state, "empty: radios are calibrated anew")
+
+    def close(self) -> None:
+        """All radios fall silent. An uplink after it begins anew."""
+        self._bench = None
+        if self._close is not None:
+            self._close()
+            self._close = None
