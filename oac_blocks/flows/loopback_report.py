@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 
 from gnuradio import gr
@@ -40,7 +41,7 @@ def _quiet_stdout() -> Iterator[None]:
 def table(trial: Trial) -> str:
     rows = {
         "rounds": f"{trial.rounds}, of which {trial.payload_rounds} carried votes",
-        "clients": ", ".join(trial.states),
+        "clients": ", ".join(f"{count} {state}" for state, count in Counter(trial.states).items()),
         "vote error rate": f"{trial.error_rate:.4f} +- {trial.standard_error:.4f}",
         "by the closed form": _or_dash(trial.expected_error_rate, "{:.4f}"),
         "apart by": _or_dash(trial.standard_errors_off, "{:+.1f} standard errors"),
