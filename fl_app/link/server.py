@@ -289,6 +289,7 @@ class LinkWorkers(InProcess):
                 )
                 deadline = now + link.round_seconds
             self._wait(started, len(job.answers), f"answered in round {t}")
+        self.show_status()
         desk.close()
         return [job.answers[client] for client in sorted(job.answers)]
 

@@ -132,7 +132,7 @@ def test_rest_goes_on_without_a_client_that_dies_and_ctrl_c_takes_all_of_it_down
 
 def test_screen_on_a_terminal(config, up, tmp_path):
     ours, theirs = pty.openpty()
-    process = up(config(4), stderr=theirs, env={**os.environ, "TERM": "xterm", "COLUMNS": "150"})
+    process = up(config(2), stderr=theirs, env={**os.environ, "TERM": "xterm", "COLUMNS": "150"})
     os.close(theirs)
     seen = b""
     while True:
@@ -143,5 +143,5 @@ def test_screen_on_a_terminal(config, up, tmp_path):
     os.close(ours)
     assert process.wait() == 0, seen
     text = seen.decode()
-    for word in ("client", "state", "answered", "round 4/4", "to each client", "fading air"):
+    for word in ("client", "state", "answered", "round 2/2", "to each client", "fading air"):
         assert word in text
