@@ -49,7 +49,7 @@ def rounds_of(n_clients: int, air: str) -> tuple[list[RoundFigures], float]:
 
     with tempfile.TemporaryDirectory() as folder:
         endpoint = f"ipc://{folder}/server"
-        link = Link(endpoint, None, print)
+        link = Link(endpoint, None, lambda _text: None)
         crowds = [_crowd(endpoint, range(first, n_clients, CROWDS)) for first in range(CROWDS)]
         try:
             serve(settings, RunFolder.create(settings, Path(folder) / "run"), on_round, lambda: False, link)

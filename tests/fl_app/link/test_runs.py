@@ -6,7 +6,9 @@ import signal
 import numpy as np
 import pytest
 import torch
+import zmq
 
+from fl_app.link.server import Link, LinkError
 from fl_app.runs import RunFolder
 from fl_app.train import train
 from tests.fl_app.link.processes import assert_every_round_once, figures
@@ -117,3 +119,13 @@ def test_more_clients_needed_than_there_are(site, link_settings):
     server = here.server()
     assert server.wait() == 2
     assert "error: [link] min_clients = 4: there are only 3 clients" in server.text
+
+
+def test_address_that_is_taken(tmp_path):
+    context = zmq.Context()
+    other = context.socket(zmq.ROUTER)
+    other.bind("tcp://127.0.0.1:*")
+    endpoint = other.get_string(zmq.LAST_ENDPOINT)
+    with pytest.raises(LinkError, match=f"cannot listen on {endpoint}: Address already in use"):
+        Link(endpoint, None, lambda _text: None)
+    context.destroy(linger=0)
