@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The commands on radios, against virtual Plutos in lock-step; the real libiio and pyadi-iio between them."""
+
+import json
+from contextlib import contextmanager
+
+import pytest
+from typer.testing import CliRunner
+
+from calibration.cli import app
+from oac_blocks.radio.virtual.air_settings import spread
+from oac_blocks.radio.virtual.server import VirtualPlutos
+
+pytest.importorskip("oac_blocks.radio.pluto")
+NOBODY = "ip:127.0.0.1:1"
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@contextmanager
+def radios(count, **air):
+    options = {"ppm": 20, "wobble_ppm": 1, "snr_db": 26, **air}
+    with VirtualPlutos(spread(count, 1, **options), lock_step=True) as served:
+        yield served
+
+
+def bench(served, *more, command="align", frequency=2.4e9):
+    clients = [word for uri in served.uris[1:] for word in ("--client", uri)]
+    gains = ("--rx-gain", 50, "--tx-gain", -10, "--clock", "lock-step")
+    tuned = () if frequency is None else ("--frequency", frequency)
+    return call(command, "--server", served.uris[0], *clients, *gains, *tuned, *more)
+
+
+@pytest.mark.parametrize("command", ["probe", "loopback-test", "measure", "align", "track"])
+def test_help_has_an_example(command):
+    assert f"Example: oac-calibrate {command}" in " ".join(call(command, "--help").stdout.split())
+
+
+def test_probe_shows_who_is_there_and_who_is_not():
+    with radios(2) as served:
+        result = call("probe", *served.uris)
+        assert result.exit_code == 0
+        for word in (*served.uris, f"{1:034x}", "v0.38", "31.7"):
+            assert word in result.stdout
+        result = call("probe", served.uris[0], NOBODY, "--json")
+        assert result.exit_code == 1
+        value = json.loads(result.stdout)
+        assert value["radios"][0]["serial"] == "0" * 34
+        assert value["radios"][0]["highest_rate_hz"] == 61.44e6
+        assert value["missing"] == [f"no Pluto at {NOBODY}: Connection refused"]
+        assert served.air.context(0).settings.sample_rate_hz == 30_720_000  # nothing was set
+
+
+def test_a_scan_that_finds_nothing_says_so():
+    result = call("probe")
+    if result.exit_code:  # where a radio is plugged in, it is found
+        assert "scan" in result.stderr
+
+
+def test_the_loopback_is_whole_and_nothing_is_transmitted():
+    with radios(1) as served:
+        result = call("loopback-test", served.uris[0], "--rate", 2.5e6, "--seconds", 0.1, "--block", 8192, "--json")
+        assert result.exit_code == 0, result.output
+        value = json.loads(result.stdout)
+        assert value["whole"] is True
+        assert value["rates"][0]["samples"] > 0.1 * 2.5e6
+        settings = served.air.context(0).settings
+        assert (settings.loopback, settings.tx_lo_on, settings.tx_gain_db) == (0, False, -89.75)
+        served.fault("overflow 0")
+
+
+def test_align_learns_keeps_and_begins_there(tmp_path):
+    kept = tmp_path / "calibration.toml"
+    with radios(3) as served:
+        result = bench(served, "--save", kept, "--json")
+        assert result.exit_code == 0, result.output
+        value = json.loads(result.stdout)
+        assert value["tolerance_met"] is True
+        assert value["rounds"] <= 8
+        assert value["offset_rms_samples"] < 0.03
+        assert value["offset_max_samples"] < 0.1
+        first, second = value["radios"]
+        assert first["state"] == second["state"] == "tracking"
+        # Crystals of +-20 ppm with 1 ppm of wobble: the carriers are off by as much as the clocks.
+        for row, ppm in ((first, 20), (second, -20)):
+            assert row["drift_ppm"] == pytest.approx(ppm, abs=1.1)
+            assert row["cfo_hz"] == pytest.approx(ppm * 2400, abs=1.1 * 2400)
+        assert f"{1:034x}" in kept.read_text()
+
+        result = bench(served, "--start", kept)
+        assert result.exit_code == 0, result.output
+        assert "all within" in result.stdout
+        assert not any(served.air.context(n).settings.tx_lo_on for n in range(3))
+
+    with radios(2) as served:
+        served.air.context(1).context.attributes["hw_serial"] = "another"
+        before = kept.read_bytes()
+        for option in ("--save", "--start"):
+            result = bench(served, option, kept)
+            assert result.exit_code == 2
+            assert str(kept) in result.stderr
+            assert "of another radio" in result.stderr or "says nothing of another" in result.stderr
+        assert kept.read_bytes() == before
+
+
+def test_a_tolerance_that_is_not_met_is_status_1_with_the_reason():
+    with radios(2, snr_db=-30) as served:
+        result = bench(served, "--rounds", 2)
+        assert result.exit_code == 1
+        assert f"not aligned in 2 rounds: {served.uris[1]} is uncalibrated" in result.stdout
+
+
+def test_track_logs_what_report_reads(tmp_path):
+    log = tmp_path / "bench.jsonl"
+    with radios(2) as served:
+        result = bench(served, "--rounds", 8, "--log", log, "--json", command="track")
+        assert result.exit_code == 0, result.output
+        value = json.loads(result.stdout)
+        assert (value["rounds"], value["tolerance_met"], value["gaps"]) == (8, True, 0)
+        assert log.with_suffix(".png").stat().st_size > 10_000
+        result = bench(served, "--rounds", 8, "--log", log, command="track")
+        assert result.exit_code == 2
+        assert "is there already" in result.stderr
+    result = call("report", log)
+    assert result.exit_code == 0
+    assert "1 clients tracking after 2 rounds; offsets 0.0" in result.stdout
+
+
+def test_measure_shows_offsets_without_correction():
+    """Two kinds of truth: streams that begin up to 2,000 samples apart, and delays of up to 20 us."""
+    with radios(2) as served:
+        result = bench(served, "--json", command="measure")
+        assert result.exit_code == 0, result.output
+        value = json.loads(result.stdout)
+        assert value["measured"] is True
+        (row,) = value["radios"]
+        starts = served.air.settings.tx_start_samples
+        assert row["offset_samples"] == pytest.approx(starts[1], abs=100)
+        assert row["drift_ppm"] == pytest.approx(20, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--rate", -1), "sample_rate_hz must be"),
+        (("--rate", 1e5), "sample_rate_hz must be from 520833"),
+        (("--tolerance", 0), "--tolerance must be"),
+        (("--rounds", 0), "--rounds must be"),
+        (("--clock", "sundial"), "clock must be one of wall, lock-step"),
+        (("--rx-gain", 99), "rx_gain_db must be"),
+        (("--client", "ip:127.0.0.1:2", "--client", "ip:127.0.0.1:2"), "a radio of its own for each"),
+        (("--frequency", 1e3), "rx_lo_hz must be from 70000000"),
+        ((), f"no Pluto at {NOBODY}"),
+    ],
+)
+def test_bad_input_is_status_2_and_says_what(more, says):
+    for command in ("align", "track"):
+        given = ("--frequency", 2.4e9, *more)
+        result = call(command, "--server", NOBODY, "--client", "ip:127.0.0.1:3", *given)
+        assert result.exit_code == 2
+        assert says in result.stderr
+
+
+def test_nothing_is_transmitted_without_a_frequency():
+    with radios(2) as served:
+        result = bench(served, frequency=None)
+        assert result.exit_code == 2
+        assert "nothing is transmitted until you name a frequency" in result.stderr
+        assert served.air.context(0).settings.sample_rate_hz == 30_720_000  # it was not even touched
+
+
+def test_a_file_that_cannot_be_read_is_left_alone(tmp_path):
+    broken = tmp_path / "calibration.toml"
+    broken.write_text('[[radio]]\nserial = "1"\n')
+    with radios(2) as served:
+        for option in ("--save", "--start"):
+            result = bench(served, option, broken)
+            assert result.exit_code == 2
+            assert "is no calibration that can be read" in result.stderr
+        assert bench(served, "--start", tmp_path / "none.toml").exit_code == 2
+    assert broken.read_text() == '[[radio]]\nserial = "1"\n'

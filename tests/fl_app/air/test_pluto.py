@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The air that is radios: three virtual Plutos on the lock-step clock, libiio and pyadi-iio between them."""
+
+import gc
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from fl_app.air import AirSettings, make_air
+from fl_app.config import check, load_settings
+from fl_app.runs import RunFolder
+from fl_app.train import train
+from oac_blocks.radio.virtual.air_settings import spread
+from oac_blocks.radio.virtual.server import VirtualPlutos
+
+pytest.importorskip("oac_blocks.radio.pluto")
+from fl_app.air.pluto import PlutoError
+
+LETTERS = 26
+
+
+@contextmanager
+def radios(count=3, **air):
+    with VirtualPlutos(spread(count, 1, ppm=20, wobble_ppm=1, snr_db=26, **air), lock_step=True) as served:
+        yield served
+
+
+def section(served, **changes):
+    """[radios] for these Plutos: TX gain and RX gain make up for the path loss, 40 dB."""
+    return {
+        "server": served.uris[0],
+        "clients": served.uris[1:],
+        "frequency_hz": 2.4e9,
+        "rx_gain_db": 50.0,
+        "tx_gain_db": -10.0,
+        "clock": "lock-step",
+        **changes,
+    }
+
+
+def made(served, n=2, **changes):
+    settings = check({"air": {"name": "pluto"}, "clients": {"n": n}, "radios": section(served, **changes)}, "test")
+    return make_air(settings.air, n, 1, settings.radios)
+
+
+def own_votes(rng, k):
+    """Of two clients, each on entries of its own: every decision is one client's, and 18 dB do not turn it."""
+    votes = rng.choice(np.array([-1, 1], np.int8), (2, k))
+    votes[0, ::2] = votes[1, 1::2] = 0
+    return votes
+
+
+def test_votes_come_through_and_two_runs_are_equal():
+    heard = []
+    for _ in range(2):
+        rng = np.random.default_rng(1)
+        with radios() as served:
+            air = made(served)
+            heard.append([])
+            for t, k in enumerate((22_000, 500)):  # the first takes two bursts
+                votes = own_votes(rng, k)
+                uplink = air.uplink(votes, np.arange(2), t)
+                assert np.array_equal(np.sign(uplink.received), votes.sum(axis=0))
+                assert uplink.snr_db == pytest.approx(18, abs=2)
+                heard[-1].append(uplink.received)
+            assert air.alignment.met
+            assert air.alignment.offset_max_samples < 0.1
+            # 500 votes, 96 in a symbol, and four sync symbols; a symbol has 320 samples at 2.5 Msps.
+            assert uplink.symbols == 6 + 4
+            assert uplink.air_seconds == pytest.approx(10 * 320 / 2.5e6)
+            air.close()
+            assert not any(served.air.context(n).settings.tx_lo_on for n in range(3))
+    assert all(np.array_equal(a, b) for a, b in zip(*heard, strict=True))
+
+
+def test_who_does_not_take_part_abstains_and_who_is_unplugged_is_missed():
+    rng = np.random.default_rng(2)
+    with radios() as served:
+        air = made(served)
+        votes = rng.choice(np.array([-1, 1], np.int8), (1, 300))
+        assert np.array_equal(np.sign(air.uplink(votes, np.array([1]), 0).received), votes[0])
+        served.fault("unplug 1")
+        for t in range(1, 4):
+            both = np.concatenate((-votes, votes))
+            received = air.uplink(both, np.arange(2), t).received
+        assert np.array_equal(np.sign(received), votes[0])
+        assert air.last.states[0] == "absent"
+        air.close()
+
+
+def test_a_dry_run_that_fails_is_refused_with_the_reason():
+    with radios() as served:
+        with pytest.raises(PlutoError, match=r"not ready: no Pluto at ip:127\.0\.0\.1:1: Connection refused"):
+            made(served, clients=[served.uris[1], "ip:127.0.0.1:1"]).start()
+        served.fault("0 fade 2 0 200 1000")
+        with pytest.raises(
+            PlutoError, match=f"not aligned within 4 rounds: {served.uris[2]} is uncalibrated: answered"
+        ):
+            made(served, align_rounds=4).start()
+        assert not any(served.air.context(n).settings.tx_lo_on for n in range(3))
+
+
+def test_nothing_is_left_behind_and_nothing_is_opened_too_early():
+    with radios(2) as served:
+        air = made(served, n=1)
+        assert served.air.context(0).settings.sample_rate_hz == 30_720_000
+        air.start()
+        assert served.air.context(0).settings.tx_lo_on
+        del air
+        gc.collect()
+        assert not served.air.context(0).settings.tx_lo_on
+
+
+def test_only_one_bit_and_only_with_radios():
+    with pytest.raises(ValueError, match="mode must be 'onebit' for the air 'pluto'"):
+        AirSettings(name="pluto", mode="analog")
+    with pytest.raises(ValueError, match=r"radios must be the section \[radios\]"):
+        make_air(AirSettings(name="pluto"), 2, 1)
+
+
+@pytest.mark.slow
+def test_training_goes_on_while_a_client_is_unplugged_and_comes_back(tmp_path):
+    """The small CNN, one-bit, FAIR-k, 25 rounds through echoes; client 1 is gone from round 8 to round 12."""
+    rows, voters = [], []
+    with radios(channel="indoor") as served:
+        tables = [f"radios.{key}={value!r}".replace("'", '"') for key, value in section(served).items()]
+        changes = ["air.name=pluto", "run.rounds=25", "run.eval_every=25", "run.workers=0", *tables]
+        settings = load_settings("quickstart", changes)
+
+        def each(row):
+            rows.append(row)
+            voters.append([node.tx.buffer is not None for node in served.air.nodes])
+            if row.round == 7:
+                served.fault("unplug 2")
+            if row.round == 12:
+                served.fault("plug 2")
+
+        result = train(settings, RunFolder.create(settings, tmp_path / "run"), each, lambda: False)
+    assert len(rows) == 25
+    assert [True, True, False] in voters[8:13]
+    assert voters[-1] == [True, True, True]
+    # Chance is 1 in 26; the simulated airs come to 0.28 in as many rounds.
+    assert rows[0].test_accuracy < 3 / LETTERS
+    assert result["test_accuracy"] > 0.2
+    assert all(row.vote_error_rate < 0.1 for row in rows)
