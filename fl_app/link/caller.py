@@ -17,8 +17,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fl_app.link.desk import HASH_CHARS, JobKind
 from fl_app.link.downlink import Replica
+from fl_app.link.terms import HASH_CHARS, JobKind
 from fl_app.link.wire import MAX_HEADER_BYTES, NO_ROUND, SERVER, Frame, Message, WireError, pack, unpack
 
 _log = logging.getLogger(__name__)

@@ -13,114 +13,19 @@ from __future__ import annotations
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl_app.air.base import Mode
 from fl_app.link.downlink import Arrays
+from fl_app.link.terms import HASH_CHARS, NOTHING, Answer, Job, JobKind, Outgoing, Packed, Session, Terms
 from fl_app.link.wire import NO_ROUND, SERVER, Frame, Message, WireError, pack_header, unpack
 
 _log = logging.getLogger(__name__)
 
-JobKind = Literal["train", "measure"]
-State = Literal["preparing", "ready"]
-
 KNOWN_PEERS = 1024  # strikes are remembered for so many; the oldest are forgotten
 INSTANCE_CHARS = 64
-HASH_CHARS = 64
-
-
-@dataclass(frozen=True, eq=False)
-class Terms:
-    """What holds for the whole run."""
-
-    n_clients: int
-    d: int
-    mode: Mode
-    eta: float
-    config: str  # TOML
-    config_hash: str
-    fingerprint: str
-    heartbeat_seconds: float
-    silent_seconds: float
-    cut_off_after: int
-    buffers: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)  # name -> dtype, shape
-    admitted: Mapping[str, int] | None = None  # public key -> client's number; None without CURVE
-    payload_here: bool = True  # the payload comes with `done`; otherwise the client hands it to a radio by itself
-
-    @property
-    def max_bytes(self) -> int:
-        """Of a client's message: no payload is larger than the model in float32."""
-        buffers = sum(8 * int(np.prod(shape)) for _, shape in self.buffers.values())
-        return 4 * self.d + buffers + 100_000
-
-
-@dataclass(frozen=True, eq=False)
-class Outgoing:
-    identity: bytes
-    frames: Sequence[Frame]
-    kind: str
-
-
-@dataclass(eq=False)
-class Session:
-    """A client that has joined, as long as its connection lasts."""
-
-    identity: bytes
-    client: int
-    instance: str  # drawn by the client when it starts: tells its second connection from a second client
-    heard: float  # when, on the clock of `now`
-    received: int  # the last sequence
-    state: State = "preparing"
-    sent: int = 0  # our last sequence
-    model_state: int = NO_ROUND  # the round whose start its copy of the model stands at, as far as we know
-    told: float = float("-inf")  # when it was last told of the open job
-    modelled: float = float("-inf")  # when the whole model last went to it
-    answered: int = NO_ROUND  # the last round that it answered
-    late: int = 0
-    seconds: float | None = None  # that its last answer took
-
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """What a client has for a job. Training: payload (None where it is not finite), loss. Measuring: arrays."""
-
-    client: int
-    seconds: float
-    loss: float = 0.0
-    payload: NDArray[Any] | None = None
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-
-
-@dataclass(eq=False)
-class Job:
-    kind: JobKind
-    round: int
-    k: int
-    answers: dict[int, Answer] = field(default_factory=dict)
-
-    @property
-    def title(self) -> str:
-        return f"{self.kind} {self.round}"
-
-
-@dataclass(frozen=True, eq=False)
-class _Packed:
-    """Arrays as they go out, made once for all clients."""
-
-    declared: list[tuple[str, str, list[int]]]
-    frames: list[bytes]
-
-    @classmethod
-    def of(cls, arrays: Arrays) -> _Packed:
-        declared = [(name, array.dtype.name, list(array.shape)) for name, array in arrays.items()]
-        return cls(declared, [np.ascontiguousarray(array).tobytes() for array in arrays.values()])
-
-
-_NOTHING = _Packed([], [])
 
 
 class Desk:
@@ -137,8 +42,8 @@ class Desk:
         self.stopped: str | None = None
         self._strikes: OrderedDict[str, int] = OrderedDict()
         self._state, self._checksum = NO_ROUND, ""
-        self._change: _Packed | None = None
-        self._model: _Packed | None = None
+        self._change: Packed | None = None
+        self._model: Packed | None = None
         self._last_round = NO_ROUND
         self._handlers: dict[str, Callable[[Session, Message, float], list[Outgoing]]] = {
             "ready": self._on_ready,
@@ -157,7 +62,7 @@ class Desk:
         None: the first state of all, which clients can only have whole. Without arrays: the round brought nothing.
         """
         self._state, self._checksum = state, checksum
-        self._change = None if change is None else _Packed.of(change)
+        self._change = None if change is None else Packed.of(change)
         self._model = None
 
     def open(self, kind: JobKind, round_: int, k: int, now: float) -> list[Outgoing]:
@@ -425,7 +330,7 @@ class Desk:
 
     def _tell(self, session: Session, now: float) -> list[Outgoing]:
         """The open job, with what this client lacks of the model."""
-        outgoing, arrays = [], _NOTHING
+        outgoing, arrays = [], NOTHING
         if session.model_state != self._state:
             if session.model_state == self._state - 1 and self._change is not None and self.job is not None:
                 arrays = self._change
@@ -439,7 +344,7 @@ class Desk:
 
     def _send_model(self, session: Session, now: float) -> Outgoing:
         if self._model is None:
-            self._model = _Packed.of(self._whole_model())
+            self._model = Packed.of(self._whole_model())
         self.counts["whole models"] += 1
         session.model_state, session.modelled = self._state, now
         body = {"mode": self.terms.mode, "eta": self.terms.eta, "checksum": self._checksum}
@@ -451,7 +356,7 @@ class Desk:
         kind: str,
         body: Mapping[str, Any] | None = None,
         round_: int = NO_ROUND,
-        arrays: _Packed = _NOTHING,
+        arrays: Packed = NOTHING,
     ) -> Outgoing:
         session.sent += 1
         header = pack_header(Message(kind, SERVER, round_, session.sent, body or {}), arrays.declared)

@@ -20,10 +20,11 @@ from zmq.auth.thread import ThreadAuthenticator
 from fl_app.client import Broadcast, ClientReport, Samples, Task
 from fl_app.config import ConfigError, Settings
 from fl_app.link.address import is_local, on_loopback
-from fl_app.link.desk import Answer, Desk, Job, JobKind, Outgoing, Terms
+from fl_app.link.desk import Desk
 from fl_app.link.downlink import change_of, checksum_of, whole_model
 from fl_app.link.keys import ServerKeys
 from fl_app.link.settings import config_hash
+from fl_app.link.terms import Answer, Job, JobKind, Outgoing, Terms
 from fl_app.metrics import RoundFigures
 from fl_app.models import Buffers, get_buffers
 from fl_app.runs import RunFolder
@@ -59,19 +60,15 @@ class Link:
         self._authenticator: ThreadAuthenticator | None = None
         # Tried now, so that an address that is taken is known before the data is loaded; opened when the largest
         # message is known, since a socket applies its limits to connections that come after them.
-        trial = self._context.socket(zmq.ROUTER)
-        self.endpoint = self._bind(trial, bind)
-        trial.close()
         self._socket = self._context.socket(zmq.ROUTER)
-
-    def _bind(self, socket: zmq.Socket[bytes], endpoint: str) -> str:
+        trial = self._context.socket(zmq.ROUTER)
         try:
-            socket.bind(endpoint)
-        except zmq.ZMQError as error:
-            socket.close()
-            self._context.term()
-            raise LinkError(f"cannot listen on {endpoint}: {error.strerror}") from None
-        return socket.get_string(zmq.LAST_ENDPOINT)
+            self.endpoint = _bind(trial, bind)
+        except LinkError:
+            self.close()
+            raise
+        finally:
+            trial.close()
 
     def serve(self, desk: Desk) -> None:
         """From here on this desk answers."""
@@ -90,7 +87,7 @@ class Link:
             self._authenticator.configure_curve_callback("*", _Admission(self.keys.admitted))
             socket.set(zmq.CURVE_SERVER, 1)
             socket.set(zmq.CURVE_SECRETKEY, self.keys.pair.secret.encode())
-        self._bind(socket, self.endpoint)
+        _bind(socket, self.endpoint)
         self._tell(
             f"listening on {self.endpoint}, " + ("for clients with listed keys" if self.keys else "without keys")
         )
@@ -163,6 +160,15 @@ class Link:
         if self._authenticator is not None:
             self._authenticator.stop()
         self._context.term()
+
+
+def _bind(socket: zmq.Socket[bytes], endpoint: str) -> str:
+    try:
+        socket.bind(endpoint)
+    except zmq.ZMQError as error:
+        socket.close()
+        raise LinkError(f"cannot listen on {endpoint}: {error.strerror}") from None
+    return socket.get_string(zmq.LAST_ENDPOINT)
 
 
 class _Admission:

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import zmq
 
-from fl_app.link.desk import KNOWN_PEERS, Desk, Terms
+from fl_app.link.desk import KNOWN_PEERS, Desk
+from fl_app.link.terms import Terms
 from fl_app.link.wire import Message, pack
 from tests.fl_app.link.mutations import mutate, sound
 from tests.fl_app.link.processes import assert_every_round_once
