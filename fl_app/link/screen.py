@@ -13,6 +13,7 @@ from rich.text import Text
 from fl_app.config import Settings
 from fl_app.progress import percent
 
+_COUNTED = {"bad": "bad messages dropped", "cut off": "senders cut off", "refused": "clients refused"}
 _STYLES = {"working": "cyan", "answered": "green", "ready": "green", "absent": "dim", "silent": "yellow"}
 
 
@@ -71,9 +72,11 @@ class Screen:
             table,
             Text(self._figures()),
         ]
-        dropped = {name: count for name, count in self._counts.items() if name in ("bad", "cut off", "refused")}
+        dropped = {name: count for name, count in self._counts.items() if name in _COUNTED}
         if dropped:
-            parts.append(Text(", ".join(f"{name} {count}" for name, count in dropped.items()), style="yellow"))
+            parts.append(
+                Text("  ".join(f"{_COUNTED[name]}: {count}" for name, count in dropped.items()), style="yellow")
+            )
         if self._note:
             parts.append(Text(self._note, style="yellow"))
         return Group(*parts)

@@ -22,12 +22,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-import typer
 from rich.console import Console
 from rich.live import Live
 
 from fl_app.config import Settings
-from fl_app.console import say
+from fl_app.console import say, show_result
 from fl_app.interrupt import EXIT_CODE, stop_on_signal
 from fl_app.link.screen import Screen
 
@@ -132,11 +131,13 @@ def bring_up(settings: Settings, run: Path, as_json: bool, no_training: bool) ->
         return EXIT_CODE
     if code:
         raise BenchError(f"the server ended with code {code}; {bench.last_words('server')}")
-    elif as_json:
-        typer.echo(json.dumps(screen.result))
-    else:
-        say(f"{run}/report.html, curves.png, logs/")
-    return code
+    from fl_app.report import result_table
+    from fl_app.runs import RunFolder
+
+    result = RunFolder.open(run).read_result()
+    assert result is not None  # a server that ends without an error has written it
+    show_result(as_json, result, result_table(result), f"{run}/report.html, curves.png, logs/")
+    return 0
 
 
 def _watch(
