@@ -16,12 +16,13 @@ All methods may be called by any thread; ``run`` is the one that computes.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -43,6 +44,7 @@ _USUAL_LAG_BLOCKS = 3
 _MOST_LAG_SECONDS = 5e-3
 _POLL_SECONDS = 0.1
 _BREATH_SECONDS = 1e-4
+_MOST_BREATHS = 50
 _LEAST_PAUSE_SECONDS = 2e-3
 
 
@@ -62,6 +64,7 @@ class Air:
         lock = threading.RLock()
         self._changed = threading.Condition(lock)  # somebody came or went
         self._work = threading.Condition(lock)  # there may be something to compute
+        self._count, self._waiting = threading.Lock(), 0  # who wants the lock
         self._stopped = False
         names = uris or [f"radio {i}" for i in range(settings.radios)]
         self.nodes = [Node(i, settings, names[i], lock) for i in range(settings.radios)]
@@ -84,7 +87,7 @@ class Air:
 
     @property
     def now(self) -> float:
-        with self._changed:
+        with self.turn():
             return self._advance_time()
 
     def _advance_time(self) -> float:
@@ -120,14 +123,24 @@ class Air:
         """Held while attributes are read or written."""
         return self._changed
 
-    def set_kernel_buffers(self, radio: int, which: str, count: int) -> None:
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """The lock, in a queue: whoever computes lets those in who wait, and would keep them out otherwise."""
+        with self._count:
+            self._waiting += 1
         with self._changed:
+            with self._count:
+                self._waiting -= 1
+            yield
+
+    def set_kernel_buffers(self, radio: int, which: str, count: int) -> None:
+        with self.turn():
             if not 1 <= count <= MOST_KERNEL_BUFFERS:
                 refuse()
             self.nodes[radio].kernel_buffers[which] = count
 
     def open_rx(self, radio: int, samples: int, mask: int) -> ReceiveQueue:
-        with self._changed:
+        with self.turn():
             node = self._plugged(radio)
             count = node.kernel_buffers["rx"]
             _check_size(samples, count)
@@ -143,7 +156,7 @@ class Air:
             return queue
 
     def close_rx(self, radio: int, queue: ReceiveQueue) -> None:
-        with self._changed:
+        with self.turn():
             node = self.nodes[radio]
             if queue in node.queues:
                 self._advance_time()
@@ -153,7 +166,7 @@ class Air:
 
     def pop_rx(self, radio: int, queue: ReceiveQueue, gone: Callable[[], bool]) -> Words:
         """The next block, as soon as there is one."""
-        with self._changed:
+        with self.turn():
             node = self.nodes[radio]
             queue.release()
             while True:
@@ -165,7 +178,7 @@ class Air:
                 self._wait(node.rx_ready, gone, lambda: queue in node.queues)
 
     def open_tx(self, radio: int, samples: int, cyclic: bool) -> Buffer:
-        with self._changed:
+        with self.turn():
             node = self._plugged(radio)
             count = node.kernel_buffers["tx"]
             _check_size(samples, count)
@@ -183,7 +196,7 @@ class Air:
             return buffer
 
     def close_tx(self, radio: int, buffer: Buffer) -> None:
-        with self._changed:
+        with self.turn():
             node = self.nodes[radio]
             if node.tx.buffer is buffer:
                 node.tx.close()
@@ -192,7 +205,7 @@ class Air:
 
     def push_tx(self, radio: int, buffer: Buffer, samples: Samples, gone: Callable[[], bool]) -> None:
         """Queue a block, as soon as there is room for it."""
-        with self._changed:
+        with self.turn():
             node = self.nodes[radio]
             tx = node.tx
             if tx.buffer is not buffer:
@@ -208,7 +221,7 @@ class Air:
 
     def arrival(self, sender: int, buffer: Buffer, sample: float, receiver: int, queue: ReceiveQueue) -> float:
         """The truth: where in the receiver's open buffer a sample of the sender's open buffer arrives."""
-        with self._changed:
+        with self.turn():
             a, b = self.nodes[sender], self.nodes[receiver]
             whole = math.floor(sample)
             sent = a.tx_true(buffer.place(whole) + sample - whole)
@@ -217,7 +230,7 @@ class Air:
             return queue.sample(float(b.rx_timeline.samples(own)))
 
     def fault(self, fault: Fault) -> None:
-        with self._changed:
+        with self.turn():
             if fault.at_seconds is None:
                 fault = dataclasses.replace(fault, at_seconds=self._advance_time())
             if fault.kind == "fade":
@@ -232,7 +245,7 @@ class Air:
             self._tell_all()
 
     def stop(self) -> None:
-        with self._changed:
+        with self.turn():
             self._stopped = True
             self._tell_all()
 
@@ -331,8 +344,14 @@ class Air:
         """Until ``stop``: compute what can be computed, wait for more."""
         with self._changed:
             while not self._stopped:
-                # After some progress others get the lock in between.
+                # Even after some progress others get the lock in between.
                 self._work.wait(_BREATH_SECONDS if self.step() else self._pause())
+
+    def _let_others_in(self) -> None:
+        for _ in range(_MOST_BREATHS):
+            if not self._waiting:
+                return
+            self._work.wait(_BREATH_SECONDS)
 
     def _pause(self) -> float:
         """How long there will be nothing to do, unless somebody says otherwise."""
@@ -349,7 +368,8 @@ class Air:
             progress = False
             if self._started and not self._somebody_is_opening():
                 for node in self._listening():
-                    progress |= self._receive(node)
+                    progress |= bool(node.queues) and self._receive(node)
+                    self._let_others_in()
             if not self.lock_step:
                 for node in self.nodes:
                     if node.tx.streaming:

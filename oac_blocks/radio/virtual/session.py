@@ -63,7 +63,7 @@ class Session:
             case commands.Nothing():
                 return
             case commands.Simple("PRINT"):
-                with self._air.lock:
+                with self._air.turn():
                     xml = self._air.context(self._radio).context.xml().encode()
                 self._send(b"%d\n%s\n" % (len(xml), xml))
             case commands.Simple("VERSION"):
@@ -73,7 +73,7 @@ class Session:
             case commands.Trigger():
                 refuse(errno.ENOENT)
             case commands.Read(path):
-                with self._air.lock:
+                with self._air.turn():
                     text = self._attribute(path).get()
                 value = text.encode() + b"\0"
                 self._send(b"%d\n%s\n" % (len(value), value))
@@ -116,7 +116,7 @@ class Session:
             text = payload.rstrip(b"\0").decode("ascii")
         except UnicodeDecodeError:
             refuse()
-        with self._air.lock:
+        with self._air.turn():
             self._attribute(path).set(text)
         self._send(b"%d\n" % length)
 
