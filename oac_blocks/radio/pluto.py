@@ -223,18 +223,23 @@ class _Streams:
             thread.start()
 
     def _open(self, transmits: bool) -> None:
+        """Receiving begins when its buffer is opened, sending with the first block: as little as can be in between.
+
+        What lies in between is how far the two streams are apart, and nobody can know it.
+        """
         device, config = self._device, self.config
-        _when_free(device._rx_init_channels)
-        self._buffers.append(device._rxbuf)
         self._threads = [threading.Thread(target=self._guarded(self._receive_all), name="pluto rx", daemon=True)]
         if transmits:
             device._tx_buffer_size = config.block_samples
             device.disable_dds()
             _when_free(device._tx_init_channels)
             self._buffers.append(device._txbuf)
+            self._threads.append(threading.Thread(target=self._guarded(self._send_all), name="pluto tx", daemon=True))
+        _when_free(device._rx_init_channels)
+        self._buffers.append(device._rxbuf)
+        if transmits:
             for _ in range(config.primed_blocks):
                 device.tx(np.zeros(config.block_samples, np.complex64))
-            self._threads.append(threading.Thread(target=self._guarded(self._send_all), name="pluto tx", daemon=True))
         # What the buffers' opening left behind is no gap.
         device._rxadc.reg_write(_STATUS_REGISTER, _OVERFLOW)
         device._txdac.reg_write(_STATUS_REGISTER, _UNDERFLOW)
