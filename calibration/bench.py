@@ -50,6 +50,7 @@ def loop_settings(settings: BenchSettings, tolerance_samples: float = 0.5) -> Lo
         sample_rate_hz=settings.num.sample_rate_hz,
         tolerance_samples=tolerance_samples,
         sweep_step_samples=0.75 * settings.slot_samples,
+        sweep_reach_samples=8.0 * settings.slot_samples,
     )
 
 

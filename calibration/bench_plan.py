@@ -105,14 +105,14 @@ def settings_for(
     if clock == "lock-step":
         return BenchSettings(clients, num, clock=clock, **common)  # type: ignore[arg-type]
     block = 1 << max(10, round(math.log2(_BLOCK_SECONDS * num.sample_rate_hz) - 0.3))
-    stream = StreamConfig(block, kernel_buffers=8, primed_blocks=6, queued_blocks=4)
-    # Room for corrections of as much as the kernel's buffers may hold, either way.
-    answer = (stream.primed_blocks + 1 + stream.kernel_buffers) * block
+    stream = StreamConfig(block, kernel_buffers=16, primed_blocks=12, queued_blocks=4)
     return BenchSettings(
         clients,
         num,
         clock=clock,
-        answer_samples=answer,
+        # Room for corrections of as much as the kernel's buffers may hold, either way.
+        answer_samples=(stream.primed_blocks + 1 + stream.kernel_buffers) * block,
+        slot_samples=4 * block,  # a busy machine takes its time between the opening of one stream and of the other
         stream=stream,
         stall_seconds=10.0,
         **common,  # type: ignore[arg-type]
