@@ -8,7 +8,7 @@ from tests.fl_app.link.processes import assert_every_round_once
 PROCESSES = 4  # a thread and some file handles for each client: too many for one process
 
 
-@pytest.mark.parametrize(("n", "rounds"), [(16, 6), pytest.param(200, 50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("n", "rounds"), [(8, 4), pytest.param(200, 50, marks=pytest.mark.slow)])
 def test_many_clients_join_and_finish(site, link_settings, n, rounds):
     settings = link_settings(
         run={"rounds": rounds, "eval_every": 1000, "checkpoint_every": 10},

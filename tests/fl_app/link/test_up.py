@@ -130,6 +130,7 @@ def test_rest_goes_on_without_a_client_that_dies_and_ctrl_c_takes_all_of_it_down
     assert run.latest().rounds_done == len(run.rows())
 
 
+@pytest.mark.slow
 def test_screen_on_a_terminal(config, up, tmp_path):
     ours, theirs = pty.openpty()
     process = up(config(2), stderr=theirs, env={**os.environ, "TERM": "xterm", "COLUMNS": "150"})
