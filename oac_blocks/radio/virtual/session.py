@@ -7,6 +7,7 @@ Whatever is sent, memory stays bounded and no exception leaves ``serve``: errors
 from __future__ import annotations
 
 import errno
+import logging
 import select
 import socket
 
@@ -18,6 +19,7 @@ from oac_blocks.radio.virtual.attributes import Attribute, refuse
 from oac_blocks.radio.virtual.receiver import ReceiveQueue
 from oac_blocks.radio.virtual.transmitter import Buffer, samples_from_words
 
+_log = logging.getLogger(__name__)
 VERSION = "0.24.v0.24  "
 MOST_TEXT_BYTES = 1 << 16
 _RECEIVE_BYTES = 1 << 16
@@ -57,6 +59,12 @@ class Session:
             if error.errno in (errno.EPIPE, errno.ECONNRESET, errno.EBADF) and self._gone():
                 raise
             self._send(f"{-(error.errno or errno.EIO)}\n".encode())
+        except _GoneError:
+            raise
+        except Exception:
+            # A fault of this program, and no reason to hang up on the client.
+            _log.exception("no answer to %r", command)
+            self._send(f"{-errno.EIO}\n".encode())
 
     def _do(self, command: commands.Command) -> None:
         match command:
