@@ -42,6 +42,7 @@ WINDOWS = {
         Window("uncalibrated", 30.0, 1400, 1150, ("calibrate", False)),
     ),
     "calibration_loop": (Window(seconds=20.0, width=1400, height=1000, switched=("calibrate", True)),),
+    "sync_link": (Window(seconds=18.0, width=1400, height=1000),),
     # These transmit: they need a radio and a frequency, and have no window.
     "oac_client_pluto": (),
     "oac_server_pluto": (),
