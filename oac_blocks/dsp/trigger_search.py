@@ -52,6 +52,9 @@ _FINE_STEP_RAD = 0.01  # a waveform of 280 samples loses at most 0.7 dB between 
 _MOST_OPEN = 1 / 32  # of a span's samples go on from the gate: a strong carrier would open it all the time
 _SHIFTS_SAMPLES = (0.0, 0.5)  # of the whole waveform: at two samples a chip, half a sample off costs 0.5 dB
 _RETUNE_RAD = 0.004  # a tracked frequency that is off by so little costs 0.1 dB
+_SURE_SNR = 2.0  # linear: what is heard so clearly is no side peak
+_LARGEST_DROP = 0.1  # of the SNR from one tracked hit to the next, before the bank is asked again
+_WEAK_HITS = 4  # in a row, likewise
 _LARGEST_POWER = 1e30  # beyond it sums overflow in float32, and it is no sample of any radio
 
 
@@ -192,6 +195,7 @@ class TriggerSearch:
         """Forget the stream: the next sample is number 0."""
         self._bank = self._search_bank
         self._last_hit = 0
+        self._last_snr, self._weak_hits = 0.0, 0
         self._begin(0)
 
     def skip_to(self, sample: int) -> None:
@@ -307,11 +311,25 @@ class TriggerSearch:
         if clear and self._tracking:
             self._last_hit = clear[-1].sample
             cfo, tracked = clear[-1].cfo_rad_per_sample, self.tracked_cfo_rad
-            if tracked is None or abs(cfo - tracked) > _RETUNE_RAD:
+            if tracked is not None and self._is_doubtful(clear[-1].snr):
+                self._bank = self._search_bank
+            elif tracked is None or abs(cfo - tracked) > _RETUNE_RAD:
                 self._bank = _Bank.of((cfo,), fine_steps=1)
+            self._last_snr = clear[-1].snr
         elif self._next - self._last_hit > self._lost_after:
             self._bank = self._search_bank
         return found
+
+    def _is_doubtful(self, snr: float) -> bool:
+        """Might a tracked hit be a side peak of a trigger whose frequency has jumped? Then all are looked at once.
+
+        A side peak explains a third of a trigger at most, whatever its level.
+        """
+        self._weak_hits = self._weak_hits + 1 if snr < _SURE_SNR else 0
+        if self._weak_hits < _WEAK_HITS and snr > self._last_snr * _LARGEST_DROP:
+            return False
+        self._weak_hits = 0
+        return True
 
     def _measure(self, crowd: _Candidates, peak: int) -> Detection | None:
         """The fit; None if the start cut the trigger, or if it is not heard clearly enough."""

@@ -121,16 +121,31 @@ def test_tracking_follows_a_drift_and_returns_to_the_bank_when_lost():
     drift = np.linspace(0.05, 0.1, len(times))
     search = TriggerSearch(lost_after_samples=100_000)
     assert search.tracked_cfo_rad is None
-    found = search.push(stream(times, drift, 0.0, 420_000, rng))
+    found = search.push(stream(times, drift, 10.0, 420_000, rng))
     np.testing.assert_allclose([d.cfo_rad_per_sample for d in found], drift, atol=5e-3)
     assert search.tracked_cfo_rad == pytest.approx(drift[-1], abs=0.01)
     # Another radio, far off: heard only once the first is given up.
-    late = stream(times, -0.15, 0.0, 420_000, rng)
+    late = stream(times, -0.15, 10.0, 420_000, rng)
     again = search.push(late)
     assert search.tracked_cfo_rad == pytest.approx(-0.15, abs=0.01)
     heard = [d.time_samples - 420_000 for d in again]
     np.testing.assert_allclose(heard, times[-len(heard) :], atol=0.5)
     assert 14 <= len(heard) <= 17  # 100,000 samples without a hit hold five triggers
+
+
+@pytest.mark.parametrize("snr_db", [0.0, 10.0, 20.0])
+@pytest.mark.parametrize("jump", [0.2, 0.29])
+def test_a_side_peak_after_a_jump_of_the_frequency_is_not_tracked(jump, snr_db):
+    """The tracked frequency may catch one; the bank is then asked again, and the next triggers are found."""
+    before, after, distance = 4, 8, 20_000
+    times = 3000 + distance * np.arange(before + after)
+    cfos = np.where(np.arange(before + after) < before, -0.157, -0.157 + jump)
+    x = stream(times, cfos, snr_db, distance * (before + after), np.random.default_rng(29))
+    found = TriggerSearch(span_rows=8, lost_after_samples=3 * distance).push(x)
+    for arrival, cfo in zip(times[-3:], cfos[-3:], strict=True):
+        near = [d for d in found if abs(d.time_samples - arrival) < 1]
+        assert len(near) == 1
+        assert near[0].cfo_rad_per_sample == pytest.approx(cfo, abs=0.005)
 
 
 def test_a_false_alarm_does_not_turn_the_search_away():
@@ -143,15 +158,15 @@ def test_a_false_alarm_does_not_turn_the_search_away():
 
 def test_settings_apply_in_the_middle_of_a_stream():
     rng = np.random.default_rng(7)
-    x = stream(2000 + 20_000 * np.arange(5), 0.1, -5.0, 120_000, rng)
+    x = stream(2000 + 20_000 * np.arange(4), 0.1, -5.0, 100_000, rng)
     search = TriggerSearch(tracking=False)
-    assert len(search.push(x)) == 5
+    assert len(search.push(x)) == 4
     assert search.tracked_cfo_rad is None
     search.set_min_snr_db(0.0)
     assert search.push(x) == []
     search.set_min_snr_db(-9.0)
     search.set_tracking(True)
-    assert len(search.push(x)) == 5
+    assert len(search.push(x)) == 4
     assert search.tracked_cfo_rad == pytest.approx(0.1, abs=0.01)
     search.set_tracking(False)
     search.push(x)
