@@ -28,6 +28,7 @@ from calibration.states import (
     State,
 )
 from oac_blocks.dsp import bounds
+from oac_blocks.dsp.channel import MAX_PPM
 from oac_blocks.dsp.checks import integer, require
 from oac_blocks.dsp.rounds import Kind
 from oac_blocks.dsp.trigger import trigger
@@ -176,7 +177,7 @@ class Loop:
         elif kind == "acquire" and not tracking:
             mode = "acquire"
         correction = one.correction(self._now, self._interval)
-        drift_ppm = one.drift.ppm if math.isfinite(one.drift.ppm) else 0.0
+        drift_ppm = min(max(one.drift.ppm, -MAX_PPM), MAX_PPM) if math.isfinite(one.drift.ppm) else 0.0
         return Order(one.client, self._round, one.epoch, mode, correction, one.power.gain_db, drift_ppm)
 
     def _measured_one(self, one: ClientLoop, arrivals: Arrivals) -> None:
@@ -220,7 +221,8 @@ class Loop:
         if elapsed > 0:  # not for the first trigger, nor when the server's count began anew
             self._interval = elapsed
         self._now += self._interval
-        self._trigger_sample = trigger_sample
+        if math.isfinite(trigger_sample):  # a round without a trigger takes an interval, and the next counts from here
+            self._trigger_sample = trigger_sample
 
     def _begin_anew(self, reason: str) -> None:
         self._kind = None

@@ -102,6 +102,9 @@ class Arrivals:
         integer("round", self.round, 0)
         require(self.kind in KINDS, "kind", repr(self.kind), f"one of {', '.join(KINDS)}")
         object.__setattr__(self, "trigger_sample", float(self.trigger_sample))
+        require(
+            not math.isinf(self.trigger_sample), "trigger_sample", self.trigger_sample, "a number of samples, or NaN"
+        )
         shape = np.shape(self.offset_samples)
         for name in ("offset_samples", "sigma_samples", "power_db", "cfo_rad", "snr_db"):
             values = np.asarray(getattr(self, name), np.float64)
@@ -128,6 +131,10 @@ class Answer:
             integer(name, getattr(self, name), 0)
         require(self.sent in get_args(Sent), "sent", repr(self.sent), f"one of {', '.join(get_args(Sent))}")
         real("correction_samples", self.correction_samples)
+        for name, limit in (("trigger_sample", 1e18), ("cfo_rad", 10.0), ("snr_db", 300.0)):
+            value = getattr(self, name)
+            if value == value:  # NaN: nothing is known
+                real(name, value, -limit, limit)
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,8 @@ class client_transceiver(gr.sync_block):  # noqa: N801 (GNU Radio's way of namin
 
     A tag ``overflow`` or ``rx_overflow``, and an ``rx_time`` that is not where it should be, is a gap too. After a gap
     the client is silent until an order names its new epoch. With ``wait_for_orders`` off every trigger is answered,
-    uncorrected, until orders come.
+    uncorrected, until orders come. Where the client may be started anew while the server goes on, give each start a
+    ``first_epoch`` of its own, the time in seconds for one; it is announced as a gap.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class client_transceiver(gr.sync_block):  # noqa: N801 (GNU Radio's way of namin
         lost_after_samples: int = 20_000_000,
         max_cfo_rad: float = 0.175,
         seed: int = 1,
+        first_epoch: int = 0,
         chunk_samples: int = 65_536,
     ) -> None:
         chunk = integer("chunk_samples", chunk_samples, 1, 1 << 22)
@@ -94,6 +96,7 @@ class client_transceiver(gr.sync_block):  # noqa: N801 (GNU Radio's way of namin
             wait_for_orders=wait_for_orders,
             correct_cfo=correct_cfo,
             seed=seed,
+            first_epoch=first_epoch,
         )
         gr.sync_block.__init__(self, name="OAC Client Transceiver", in_sig=[np.complex64], out_sig=[np.complex64])
         self._gaps = StreamGaps(num.sample_rate_hz)
@@ -176,6 +179,8 @@ class client_transceiver(gr.sync_block):  # noqa: N801 (GNU Radio's way of namin
     def start(self) -> bool:
         self._client.reset()
         self._gaps.reset()
+        if self._client.epoch:
+            self._tell([self._client.announce()])
         return True
 
     def _on_payload(self, message: Any) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import secrets
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,7 @@ class drift_calibrator(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming
         gr.basic_block.__init__(self, name="OAC Drift Calibrator", in_sig=None, out_sig=None)
         self._drops = Drops(self.logger)
         self._enabled = bool(enabled)
+        self._run = 0
         self._loop = self._new_loop()
         for port, handler in ((_ARRIVALS, self._on_arrivals), (_STATUS, self._on_status)):
             self.message_port_register_in(port)
@@ -95,6 +97,8 @@ class drift_calibrator(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming
 
     def start(self) -> bool:
         self._loop = self._new_loop()
+        # Clients tell by it that rounds are counted anew. Nothing is decided by its value.
+        self._run = secrets.randbits(31)
         self._send_plan()
         return True
 
@@ -117,6 +121,8 @@ class drift_calibrator(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming
             heard = pdus.read_notice(message)
             if isinstance(heard, str):
                 raise ValueError(heard)
+            if heard["round"] < self._loop.round:
+                return  # a repeated or late one: that round is over, and what it led to is under way
             arrays = {name: np.asarray(heard[name], np.float64) for name in _ARRAYS}
             self._loop.measured(Arrivals(heard["round"], heard["kind"], heard["trigger_sample"], **arrays))
         except Exception as error:
@@ -129,7 +135,7 @@ class drift_calibrator(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming
     def _send_plan(self) -> None:
         plan = self._loop.plan()
         for order in plan.orders:
-            self.message_port_pub(_ORDERS, pdus.notice(dataclasses.asdict(order)))
+            self.message_port_pub(_ORDERS, pdus.notice(dataclasses.asdict(order) | {"run": self._run}))
         self.message_port_pub(_PLAN, pdus.notice({"round": plan.round, "kind": plan.kind}))
 
     def _report(self) -> None:

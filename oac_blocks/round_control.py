@@ -102,6 +102,7 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
         self._votes: dict[int, int] = {}  # rounds, and how many votes the clients bring
         self._broken: set[int] = set()  # clients whose stream broke since the last round
         self._fired = 0
+        self._last_fired = -1
         self._under_way: int | None = None  # the round that was fired and has not ended
         self._timer: threading.Timer | None = None
         self._planned_seconds = self._fired_seconds = float("-inf")
@@ -117,10 +118,11 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
         except Exception as error:  # one that leaves a handler is lost, and the exit code stays 0
             self._drops.add(str(error))
             return
-        if self._rounds and self._fired == self._rounds:
-            return
+        self._under_way = None
+        if number <= self._last_fired or (self._rounds and self._fired == self._rounds):
+            return  # said twice, or the end
         self._round, self._kind = number, str(kind)
-        self._under_way, self._planned_seconds = None, time.monotonic()
+        self._planned_seconds = time.monotonic()
         if kind == "payload":
             self.message_port_pub(_NEXT, pdus.notice({"round": number}))
         self._go_on()
@@ -171,7 +173,7 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
         self._wake_in(due - now)
 
     def _fire(self, number: int, now: float) -> None:
-        self._round, self._under_way = None, number
+        self._round, self._under_way, self._last_fired = None, number, number
         self._broken.clear()
         self._fired += 1
         self._fired_seconds = now

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -34,7 +35,8 @@ class StreamGaps:
     def _missing(self, tag: Any) -> float | None:
         """How many samples were lost before this one; None if none were, or if nothing is known yet."""
         time = pmt.to_python(tag.value)
-        if not (isinstance(time, tuple) and len(time) == 2):
+        numbers = isinstance(time, tuple) and len(time) == 2 and all(isinstance(part, int | float) for part in time)
+        if not numbers or not all(math.isfinite(part) for part in time):
             return None
         last, self._known = self._known, (tag.offset, int(time[0]), float(time[1]))
         if last is None:

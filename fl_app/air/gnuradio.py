@@ -99,6 +99,7 @@ class _Flowgraph:
             stdin=subprocess.DEVNULL,
             text=True,
             env=flowgraph_environment(),
+            process_group=0,  # Ctrl-C is for the training, which ends its round and then the flowgraph
         )
         self._context = zmq.Context()
         self._close = weakref.finalize(self, _clean_up, self._process, self._context, self._folder)

@@ -30,6 +30,7 @@ Mode = Literal["payload", "acquire", "silent"]
 Event = Literal["armed", "answered", "abstained", "gap"]
 Sent = Literal["payload", "sync", "acquire"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+MAX_WAITING_PAYLOADS = 8
 _CFO_SHARE = 0.25  # of the newest trigger in the running frequency
 _CFO_SIGMAS = 6.0  # a trigger farther off than this begins the running frequency anew
 
@@ -42,6 +43,7 @@ class Order:
     correction_samples: float = 0.0
     gain_db: float = 0.0
     drift_ppm: float = 0.0  # of this client's clock
+    run: int = 0  # of the server: one that was started anew counts its rounds anew
 
     def __post_init__(self) -> None:
         integer("round", self.round, 0)
@@ -50,6 +52,7 @@ class Order:
         real("correction_samples", self.correction_samples, -1e9, 1e9)
         real("gain_db", self.gain_db, -120.0, 40.0)
         real("drift_ppm", self.drift_ppm, -MAX_PPM, MAX_PPM)
+        integer("run", self.run, 0)
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,8 @@ class ClientStream:
     """``push`` takes n received samples and gives the n to transmit, and what happened meanwhile.
 
     ``votes`` is the length of an answer that has sync symbols alone. ``amplitude`` scales all that is sent: at 1 a
-    subcarrier has energy 1. With ``wait_for_orders=False`` every trigger is answered, uncorrected, until orders come.
+    subcarrier has energy 1. An order is good for one answer; with ``wait_for_orders=False`` every trigger is answered,
+    uncorrected, until orders come. ``first_epoch`` tells this start from an earlier one.
     """
 
     def __init__(
@@ -88,11 +92,13 @@ class ClientStream:
         wait_for_orders: bool = True,
         correct_cfo: bool = True,
         seed: int = 1,
+        first_epoch: int = 0,
     ) -> None:
         self.client = integer("client", client, 0, layout.clients - 1)
         self._layout, self._search = layout, search
         self.set_turnaround_samples(turnaround_samples)
-        self._free = None if wait_for_orders else Order(0, 0, "payload")
+        self._wait_for_orders = bool(wait_for_orders)
+        self._first_epoch = integer("first_epoch", first_epoch, 0, 1 << 62)
         self._seed = integer("seed", seed, 0)
         self.set_votes(votes)
         self.set_amplitude(amplitude)
@@ -100,10 +106,11 @@ class ClientStream:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew at sample 0 and epoch 0."""
-        self.epoch = 0
+        """Begin anew at sample 0 and the first epoch."""
+        self.epoch = self._first_epoch
         self.triggers = 0
         self._position = 0  # of the next sample in and out
+        self._run = 0
         self._answered_round = -1
         self._cfo_rad: float | None = None
         self._forget()
@@ -112,8 +119,9 @@ class ClientStream:
         """The streams begin anew here: what was found, ordered and under way is void."""
         self._search.reset()
         self._search_origin = self._position
-        self._order = self._free
-        self._payload: tuple[int, npt.NDArray[np.int8]] | None = None
+        self._is_free = not self._wait_for_orders
+        self._order = self._next_order_of_its_own() if self._is_free else None
+        self._payloads: dict[int, npt.NDArray[np.int8]] = {}  # rounds, and the votes that wait for them
         self._armed_round = -1
         self._triggers: deque[Detection] = deque()  # that are still to be answered
         self._burst, self._burst_at = np.empty(0, np.complex64), self._position
@@ -144,46 +152,56 @@ class ClientStream:
     def order(self, order: Order) -> list[Status]:
         """ValueError if it is for another epoch or for a round that is over."""
         require(order.epoch == self.epoch, "epoch of an order", order.epoch, f"the present one, {self.epoch}")
+        if order.run != self._run:  # the server began anew: its rounds say nothing of those before
+            self._run, self._answered_round, self._armed_round = order.run, -1, -1
+            self._payloads.clear()
         coming = order.round > self._answered_round
         require(coming, "round of an order", order.round, f"after the last answer's, {self._answered_round}")
-        self._order = order
+        self._order, self._is_free = order, False
+        self._drop_payloads_before(order.round)
         return self._arm()
 
     def payload(self, round_: int | None, votes: npt.NDArray[np.int8]) -> list[Status]:
         """Votes of a round, by default of the coming one; ValueError if that round is over or the votes are none."""
         number = self._coming_round() if round_ is None else integer("round of a payload", round_, 0)
-        require(
-            number > self._answered_round,
-            "round of a payload",
-            number,
-            f"after the last answer's, {self._answered_round}",
-        )
+        over = f"after the last answer's, {self._answered_round}"
+        require(number > self._answered_round, "round of a payload", number, over)
         sound = votes.dtype == np.int8 and votes.ndim == 1 and len(votes) > 0
         require(sound, "votes", f"{votes.dtype} of shape {votes.shape}", "a vector of int8")
         low, high = int(votes.min()), int(votes.max())
         require(low >= -1 and high <= 1, "votes", f"values from {low} to {high}", "-1, 0 or +1")
-        self._payload = (number, votes)
+        room = number in self._payloads or len(self._payloads) < MAX_WAITING_PAYLOADS
+        require(room, "round of a payload", number, f"one of at most {MAX_WAITING_PAYLOADS} that wait")
+        self._payloads[number] = votes
+        if self._is_free and self._order is not None:
+            self._order = dataclasses.replace(self._order, round=min(self._payloads))
         return self._arm()
 
     def _arm(self) -> list[Status]:
         order = self._order
-        if order is None:
+        if order is None or order.round == self._armed_round:
             return []
-        number, votes = order.round, None
-        if order.mode == "payload":
-            if self._payload is None or self._payload[0] < order.round:
-                return []
-            number, votes = self._payload[0], len(self._payload[1])
-        if number == self._armed_round:
+        votes = self._payloads.get(order.round)
+        if order.mode == "payload" and votes is None:
             return []
-        self._armed_round = number
-        return [Status("armed", number, self.epoch, votes)]
+        self._armed_round = order.round
+        return [Status("armed", order.round, self.epoch, None if votes is None else len(votes))]
+
+    def _next_order_of_its_own(self) -> Order:
+        return Order(self._answered_round + 1, self.epoch, "payload")
+
+    def _drop_payloads_before(self, number: int) -> None:
+        self._payloads = {of: votes for of, votes in self._payloads.items() if of >= number}
 
     def gap(self, reason: str) -> Status:
         """Samples were lost, here or on the way out: the offset between the two streams is not what it was."""
         self.epoch += 1
         self._forget()
-        return Status("gap", self._answered_round + 1, self.epoch, reason=reason)
+        return Status("gap", self._coming_round(), self.epoch, reason=reason)
+
+    def announce(self) -> Status:
+        """That these streams have begun; to the server it is as if others had broken."""
+        return Status("gap", self._coming_round(), self.epoch, reason="started")
 
     def push(self, samples: Samples, out: Samples | None = None) -> tuple[Samples, list[Status]]:
         """``out`` is written to if it is given: a stream's own buffer, say."""
@@ -241,9 +259,10 @@ class ClientStream:
         sent, burst = self._make_burst(order, number, begin - whole)
         self._burst = burst * np.float32(self._amplitude * 10 ** (order.gain_db / 20))
         self._burst_at = whole
-        self._answered_round, self._payload = number, None
-        if sent == "acquire":
-            self._order = dataclasses.replace(order, mode="silent")
+        self._answered_round = number
+        self._drop_payloads_before(number + 1)
+        if self._is_free:
+            self._order = self._next_order_of_its_own()
         return dataclasses.replace(status, event="answered", sent=sent)
 
     def _make_burst(self, order: Order, number: int, fraction_samples: float) -> tuple[Sent, Samples]:
@@ -252,23 +271,21 @@ class ClientStream:
             return "acquire", sequence_answer(self.client, self._layout, fraction_samples, cfo)
         sent: Sent = "sync"
         votes = np.zeros(self._votes, np.int8)
-        if self._payload is not None and self._payload[0] == number:
-            sent, votes = "payload", self._payload[1]
+        if number in self._payloads:
+            sent, votes = "payload", self._payloads[number]
         rng = np.random.default_rng((self._seed, self.client, number))
         return sent, payload_answer(votes, self.client, self._layout, rng, fraction_samples, cfo, order.drift_ppm)
 
     def _coming_round(self) -> int:
-        """The newest round that an order or a payload speaks of, or else the one after the last."""
-        named = [self._answered_round + 1]
-        if self._order is not None:
-            named.append(self._order.round)
-        if self._payload is not None:
-            named.append(self._payload[0])
-        return max(named)
+        """The round of the order at hand, or the one after the last answer."""
+        after = self._answered_round + 1
+        return after if self._order is None else max(after, self._order.round)
 
     def _reason_to_abstain(self, whole: int, first: int) -> str | None:
         if self._order is None:
             return "not calibrated: there is no order of this epoch"
+        if self._order.round <= self._answered_round:
+            return f"round {self._order.round} is answered, and there is no order of the next"
         if self._order.mode == "silent":
             return "ordered to be silent"
         if whole < first:

@@ -197,8 +197,9 @@ class ServerStream:
                 self._open.take(some, self._position)
                 self._position += len(some)
                 if self._position == self._open.stop:
-                    done, self._open = self._open, None
-                    heard.append(self._finish(done))
+                    # Closed when it is done: a round that cannot be finished is broken, and a gap then says so.
+                    heard.append(self._finish(self._open))
+                    self._open = None
             else:
                 # Span by span, so that the search stops at the same sample however the stream is cut.
                 some = samples[: self.search.wanted_samples]
@@ -231,10 +232,11 @@ class ServerStream:
             opened = _OpenRound(self._next_expected(), detection, self.layout)
             opened.take(self._history, self._position - len(self._history))
             self._busy_until = opened.stop
+            self._open = opened
             if opened.stop <= self._position:
                 heard.append(self._finish(opened))
+                self._open = None
             else:
-                self._open = opened
                 self.search.skip_to(opened.stop)
                 self._history = self._history[:0]
         return heard

@@ -114,7 +114,7 @@ def _limit(tones_of: Tones, false_alarm: float, fitted: int) -> float:
     """The share that noise explains with this probability; each client fitted took 1.5 complex values a slot."""
     left = len(tones_of.omega) - 1.5 * fitted
     ways, slots = (1, 1) if tones_of.drifts is None else tones_of.drifts.shape
-    return peak_threshold(false_alarm / ways, tones_of.window, float(np.std(tones_of.omega)), left, slots)
+    return peak_threshold(max(false_alarm / ways, 1e-15), tones_of.window, float(np.std(tones_of.omega)), left, slots)
 
 
 def _middle(delay: Floats, sigma: Floats, starts_samples: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:

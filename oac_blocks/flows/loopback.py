@@ -7,6 +7,7 @@ have dealt with the one before, so the same seed gives the same decisions on any
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,8 @@ from oac_blocks.server_receiver import server_receiver
 from oac_blocks.trigger_source import trigger_source
 
 _NUMEROLOGY = ("sample_rate_hz", "fft_size", "cp_samples", "active_subcarriers", "dc_nulls")
+_SLOT_SAMPLES = 8192
+_USUAL_CFO_RAD, _MOST_CFO_RAD = 0.175, 1.2
 _TAIL_SAMPLES = 8192  # behind the longest answer: stream offsets, echoes
 
 
@@ -74,7 +77,15 @@ class LoopbackSettings:
 
     def layout(self) -> RoundLayout:
         num = Numerology(**self.numerology())
-        return RoundLayout(num, self.clients, self.repeats, self.groups, self.answer_samples)
+        slot = max(_SLOT_SAMPLES, 4 * num.symbol_samples)
+        return RoundLayout(num, self.clients, self.repeats, self.groups, self.answer_samples, slot)
+
+    def max_cfo_rad(self) -> float:
+        """How far the clients must search; ValueError if it is farther than they can."""
+        most = 2 * math.pi * 1e-6 * self.clock_ppm * self.carrier_hz / self.sample_rate_hz
+        wanted = f"at most {_MOST_CFO_RAD} rad/sample: slower clocks, a lower carrier or a higher sample rate"
+        require(most <= _MOST_CFO_RAD, "frequency offset", f"{most:.2f} rad/sample", wanted)
+        return max(_USUAL_CFO_RAD, 1.1 * most)
 
     def numerology(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _NUMEROLOGY}
@@ -165,6 +176,7 @@ class loopback(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
             votes=settings.votes,
             repeats=settings.repeats,
             groups=settings.groups,
+            slot_samples=settings.layout().slot_samples,
             answer_samples=settings.answer_samples,
             chunk_samples=settings.chunk_samples,
             **settings.numerology(),
@@ -190,6 +202,8 @@ class loopback(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
                 settings.votes,
                 settings.repeats,
                 settings.groups,
+                slot_samples=settings.layout().slot_samples,
+                max_cfo_rad=settings.max_cfo_rad(),
                 seed=settings.seed,
                 chunk_samples=settings.chunk_samples,
                 **settings.numerology(),

@@ -9,6 +9,7 @@ client's flowgraph and takes soft votes from the server's.
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,8 @@ from gnuradio import blocks, gr, iio, zeromq
 from oac_blocks.client_transceiver import client_transceiver
 from oac_blocks.drift_calibrator import drift_calibrator
 from oac_blocks.dsp.checks import integer, real, require
+from oac_blocks.dsp.numerology import Numerology
+from oac_blocks.dsp.rounds import RoundLayout
 from oac_blocks.round_control import round_control
 from oac_blocks.server_receiver import server_receiver
 from oac_blocks.trigger_source import trigger_source
@@ -61,6 +64,15 @@ class PlutoSettings:
         integer("primed_buffers", self.primed_buffers, 1, 64)
 
     @property
+    def deadline_seconds(self) -> float:
+        """Longer than the longest round, and the buffers on both sides of it."""
+        layout = RoundLayout(
+            Numerology(self.sample_rate_hz), self.clients, self.repeats, slot_samples=self.slot_samples
+        )
+        longest = max(layout.frame(self.votes).samples, layout.acquisition_samples)
+        return 1.0 + 1.5 * (self.answer_samples + longest) / self.sample_rate_hz
+
+    @property
     def max_cfo_rad(self) -> float:
         """Two crystals that are off by 20 ppm each."""
         return min(1.5, 2 * math.pi * 40e-6 * self.frequency_hz / self.sample_rate_hz)
@@ -101,7 +113,7 @@ class ServerEndpoints:
 
 
 class pluto_server(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
-    def __init__(self, settings: PlutoSettings, endpoints: ServerEndpoints, deadline_seconds: float = 2.0) -> None:
+    def __init__(self, settings: PlutoSettings, endpoints: ServerEndpoints) -> None:
         gr.top_block.__init__(self, "OAC server on a Pluto", catch_exceptions=False)
         self.radio = PlutoRadio(settings)
         self.trigger = trigger_source(
@@ -122,7 +134,7 @@ class pluto_server(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
         self.calibrator = drift_calibrator(
             settings.clients, turnaround_samples=settings.answer_samples, sample_rate_hz=settings.sample_rate_hz
         )
-        self.control = round_control(settings.clients, deadline_seconds=deadline_seconds)
+        self.control = round_control(settings.clients, deadline_seconds=settings.deadline_seconds)
         self.status = zeromq.pull_msg_source(endpoints.status, _POLL_MILLISECONDS, True)
         self.orders = zeromq.pub_msg_sink(endpoints.orders, _POLL_MILLISECONDS, True)
         self.next = zeromq.pub_msg_sink(endpoints.next, _POLL_MILLISECONDS, True)
@@ -164,6 +176,7 @@ class pluto_client(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
             sample_rate_hz=settings.sample_rate_hz,
             slot_samples=settings.slot_samples,
             max_cfo_rad=settings.max_cfo_rad,
+            first_epoch=int(time.time()),
             chunk_samples=settings.buffer_samples,
         )
         self.prime = blocks.delay(gr.sizeof_gr_complex, settings.primed_buffers * settings.buffer_samples)

@@ -139,7 +139,7 @@ def test_an_acquire_order_sends_the_own_sequence_in_the_own_slot_once():
     start = round(statuses[0].answer_sample)
     assert start == 5000 + TURNAROUND + 2048 + 1024  # the second slot's middle
     assert np.count_nonzero(out) == NUM.symbol_samples
-    assert statuses[1].reason == "ordered to be silent"
+    assert statuses[1].reason == "round 4 is answered, and there is no order of the next"
 
 
 def test_without_a_payload_in_time_there_are_sync_symbols_alone():
@@ -202,7 +202,54 @@ def test_late_and_repeated_messages_are_refused():
         stream.payload(3, ballots())
     with pytest.raises(ValueError, match="round of an order must be after the last answer's, 3, got 2"):
         order(stream, 2)
-    assert [s.round for s in stream.payload(None, ballots())] == [4]
+    assert stream.payload(None, ballots()) == []
+    assert [s.round for s in order(stream, 4)] == [4]
+
+
+def test_an_order_is_good_for_one_answer():
+    """A false trigger after the true one must not make the client count its rounds on by itself."""
+    stream = client()
+    order(stream, 5)
+    stream.payload(5, ballots())
+    _, statuses = run(stream, received(5000.0, 40_000.0))
+    assert [(s.event, s.round) for s in statuses] == [("answered", 5), ("abstained", 6)]
+    order(stream, 6)
+    assert [s.round for s in stream.payload(6, ballots())] == [6]
+    _, [status] = run(stream, received(5000.0))
+    assert (status.sent, status.round) == ("payload", 6)
+
+
+def test_votes_of_later_rounds_wait():
+    stream = client()
+    order(stream, 2)
+    for number in (7, 3, 2):
+        stream.payload(number, ballots(number))
+    sent = []
+    for number in (2, 3):
+        if number == 3:
+            assert [s.round for s in order(stream, 3)] == [3]
+        _, statuses = run(stream, received(5000.0))
+        sent += [(s.sent, s.round) for s in statuses]
+    assert sent == [("payload", 2), ("payload", 3)]
+    for number in range(8, 15):
+        stream.payload(number, ballots())
+    with pytest.raises(ValueError, match="one of at most 8 that wait"):
+        stream.payload(10**9, ballots())
+    stream.gap("test")
+    stream.payload(10**9, ballots())  # and bars nobody
+    assert order(stream, 4, epoch=1) == []
+    assert [s.round for s in stream.payload(4, ballots())] == [4]
+
+
+def test_a_server_that_begins_anew_is_followed():
+    stream = client()
+    order(stream, 900)
+    run(stream, received(5000.0))
+    with pytest.raises(ValueError, match="round of an order must be after the last answer's, 900, got 0"):
+        order(stream, 0)
+    assert [s.round for s in stream.order(Order(0, 0, "acquire", run=77))] == [0]
+    _, [status] = run(stream, received(5000.0))
+    assert (status.event, status.sent, status.round) == ("answered", "acquire", 0)
 
 
 def test_of_two_triggers_before_an_answer_the_stronger_counts():
