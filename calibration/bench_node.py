@@ -7,7 +7,6 @@ again every now and then, and comes back with a new epoch.
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Callable
 
@@ -74,8 +73,8 @@ class ClientNode:
         with self._lock:
             if order.epoch != self._stream.epoch or self.absent:
                 return
-            names = [one.name for one in dataclasses.fields(Order)]
-            self._stream.order(Order(**{name: getattr(order, name) for name in names}))
+            how = (order.correction_samples, order.gain_db, order.drift_ppm)
+            self._stream.order(Order(order.round, order.epoch, order.mode, *how))
             if order.mode == "payload" and votes is not None:
                 self._stream.payload(order.round, votes)
 
