@@ -151,6 +151,23 @@ def test_a_time_tag_where_it_should_be_is_no_gap():
     assert client.block.epoch == 0
 
 
+def test_a_start_with_an_epoch_of_its_own_is_announced():
+    client = Client(received(5000), first_epoch=1000)
+    out = client.run(orders=order(epoch=0, correction_samples=5.0))  # of an earlier start
+    assert not out.any()
+    first = client.statuses()[0]
+    assert (first["event"], first["epoch"], first["reason"]) == ("gap", 1000, "started")
+    assert client.block.dropped == 1
+
+
+@pytest.mark.parametrize("value", [("now", 0.5), (float("nan"), 0.0), (1, 2, 3), "noon"])
+def test_a_time_tag_that_holds_no_time_is_left_alone(value):
+    client = Client(received(10_000), [tag(0, "rx_time", (3, 0.0)), tag(20_000, "rx_time", value)])
+    out = client.run(orders=order(correction_samples=0.0))
+    assert out.any()
+    assert client.block.epoch == 0
+
+
 def test_a_gap_told_by_a_message_counts():
     client = Client(received(5000))
     client.run(gap=pmt.intern("the transmit buffer ran dry"))

@@ -108,6 +108,33 @@ def test_any_status_of_a_new_epoch_tells_of_a_gap():
     assert bench.block.dropped == 0
 
 
+def test_arrivals_of_a_round_that_is_over_change_nothing():
+    bench = Bench()
+    with running(bench.top_block):
+        for _ in range(6):
+            bench.play()
+        bench.plan()
+        for number in (5, 5, 2):
+            post(bench.block, "arrivals", arrivals(number, "payload", np.full(2, 400.0)))
+        post(bench.block, "arrivals", pmt.PMT_T)  # the last of them: when it is counted the others are dealt with
+        until(lambda: bench.block.dropped == 1)
+        assert len(bench.plans) == bench.round + 1
+        assert bench.block.all_tracking
+        bench.play()
+        assert np.allclose([order["correction_samples"] for order in bench.plan()[1]], -TRUE_OFFSETS, atol=0.05)
+
+
+def test_orders_name_the_run_and_a_second_start_is_another():
+    bench = Bench()
+    with running(bench.top_block):
+        first = [order["run"] for order in bench.plan()[1]]
+        assert first[0] == first[1]
+    until(lambda: len(bench.orders) >= 2)
+    with running(bench.top_block):
+        until(lambda: len(bench.orders) >= 4)
+        assert pdus.read_notice(bench.orders[3])["run"] != first[0]
+
+
 def test_switched_off_it_leaves_the_radios_alone_and_on_again_it_calibrates_anew():
     bench = Bench(enabled=False)
     with running(bench.top_block):

@@ -4,6 +4,7 @@
 A round's votes share their fading, so a standard error is taken from the scatter between rounds.
 """
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -55,6 +56,36 @@ def test_without_fading_arrivals_are_within_hundredths_of_a_sample():
     assert trial.first_payload_round <= 3
     assert trial.offset_rms_samples < 0.03
     assert trial.expected_error_rate is None
+
+
+@pytest.mark.parametrize("settings", [{"sample_rate_hz": 1e6}, {"fft_size": 1024, "cp_samples": 256, "votes": 5000}])
+def test_slow_radios_and_long_symbols(settings):
+    """20 ppm at 2.4 GHz are 0.3 rad/sample at 1 Msps: the clients search as far as that."""
+    trial = run_trial(LoopbackSettings(rounds=8, **settings))
+    assert set(trial.states) == {"tracking"}
+    assert trial.payload_rounds >= 3
+    assert trial.error_rate < 0.05
+
+
+def test_one_false_trigger_costs_one_round():
+    """A client that answers once too often goes on with the next order."""
+    flow = loopback(LoopbackSettings(votes=960, profile="flat", fading="none"))
+    voters = Voters(flow)
+    search = flow.clients[0]._search
+    push = search.push
+    hits = []
+
+    def twice(samples):
+        found = push(samples)
+        if found and len(voters.record.payload_rounds) == 3 and not hits:
+            hits.append(dataclasses.replace(found[0], time_samples=found[0].time_samples + 100_000, snr=1e-3))
+            return [*found, *hits]
+        return found
+
+    search.push = twice
+    with running(flow):
+        until(lambda: len(voters.record.payload_rounds) > 8)
+    assert len(hits) == 1
 
 
 RUN_ALONE = """
@@ -138,6 +169,7 @@ def test_a_thousand_rounds():
         ({"answer_samples": 1000}, "turnaround_samples must be|answer_samples must be"),
         ({"stream_offset_samples": 100_000}, "stream_offset_samples must be"),
         ({"profile": "fog"}, "profile must be"),
+        ({"clock_ppm": 400.0, "sample_rate_hz": 1e6}, "frequency offset must be at most"),
     ],
 )
 def test_bad_settings(settings, message):

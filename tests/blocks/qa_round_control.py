@@ -105,6 +105,20 @@ def test_the_server_is_told_how_many_votes_come(control):
     assert control.dropped == 1
 
 
+def test_a_plan_that_is_repeated_or_old_fires_nothing(control):
+    for number in (0, 1):
+        control.plan(number, "acquire")
+        for client in (0, 1):
+            control.status("armed", client, number)
+    for number in (1, 0, 1):
+        control.plan(number, "acquire")
+    assert control.fired() == [0, 1]
+    control.plan(2, "acquire")
+    for client in (0, 1):
+        control.status("armed", client, 2)
+    assert control.fired() == [0, 1, 2]
+
+
 def test_armed_for_another_round_or_another_event_does_not_count(control):
     control.plan(5)
     control.status("armed", 0, 5)
