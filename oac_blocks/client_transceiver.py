@@ -20,13 +20,14 @@ from oac_blocks.dsp.detection import DEFAULT_FALSE_ALARM, bank_up_to
 from oac_blocks.dsp.rounds import RoundLayout
 from oac_blocks.dsp.trigger_search import TriggerSearch
 from oac_blocks.message_order import take_waiting
+from oac_blocks.search_setters import SearchSetters
 from oac_blocks.stream_gaps import StreamGaps
 
 _SPAN_ROWS = 32
 _ORDER_FIELDS = {field.name for field in dataclasses.fields(Order)}
 
 
-class client_transceiver(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blocks)
+class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blocks)
     """Client transceiver: one transmit sample out for each received sample in.
 
     It finds the server's trigger in what it receives and lays its answer into what it transmits,
@@ -163,18 +164,6 @@ class client_transceiver(gr.sync_block):  # noqa: N801 (GNU Radio's way of namin
 
     def set_correct_cfo(self, correct_cfo: bool) -> None:
         self._client.set_correct_cfo(correct_cfo)
-
-    def set_false_alarm_per_sample(self, false_alarm_per_sample: float) -> None:
-        self._search.set_false_alarm(false_alarm_per_sample)
-
-    def set_min_snr_db(self, min_snr_db: float) -> None:
-        self._search.set_min_snr_db(min_snr_db)
-
-    def set_tracking(self, tracking: bool) -> None:
-        self._search.set_tracking(tracking)
-
-    def set_lost_after_samples(self, lost_after_samples: int) -> None:
-        self._search.set_lost_after_samples(lost_after_samples)
 
     def start(self) -> bool:
         self._client.reset()

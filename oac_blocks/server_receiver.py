@@ -19,6 +19,7 @@ from oac_blocks.dsp.detection import DEFAULT_FALSE_ALARM
 from oac_blocks.dsp.rounds import RoundLayout
 from oac_blocks.dsp.server_stream import HeardRound, ServerStream
 from oac_blocks.message_order import take_waiting
+from oac_blocks.search_setters import SearchSetters
 from oac_blocks.stream_gaps import StreamGaps
 
 MOST_ENERGIES = 4096
@@ -26,7 +27,7 @@ _THIRD_OF_PREFIX = -1
 _VECTORS = ("offset_samples", "sigma_samples", "power_db", "cfo_rad", "snr_db")
 
 
-class server_receiver(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blocks)
+class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blocks)
     """Server receiver: the server's receive stream in, soft votes and the clients' arrivals out.
 
     Input: complex64. The server's own trigger must be in it; ``answer_samples`` later the answers are wanted. The other
@@ -83,6 +84,7 @@ class server_receiver(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming b
             tracking=tracking,
             lost_after_samples=lost_after_samples,
         )
+        self._search = self._stream.search
         gr.sync_block.__init__(self, name="OAC Server Receiver", in_sig=[np.complex64], out_sig=None)
         self._drops = Drops(self.logger)
         self._gaps = StreamGaps(num.sample_rate_hz)
@@ -122,18 +124,6 @@ class server_receiver(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming b
 
     def set_false_alarm_per_client(self, false_alarm_per_client: float) -> None:
         self._stream.set_false_alarm_per_client(false_alarm_per_client)
-
-    def set_false_alarm_per_sample(self, false_alarm_per_sample: float) -> None:
-        self._stream.search.set_false_alarm(false_alarm_per_sample)
-
-    def set_min_snr_db(self, min_snr_db: float) -> None:
-        self._stream.search.set_min_snr_db(min_snr_db)
-
-    def set_tracking(self, tracking: bool) -> None:
-        self._stream.search.set_tracking(tracking)
-
-    def set_lost_after_samples(self, lost_after_samples: int) -> None:
-        self._stream.search.set_lost_after_samples(lost_after_samples)
 
     def start(self) -> bool:
         self._begin()

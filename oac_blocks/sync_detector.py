@@ -17,11 +17,12 @@ from oac_blocks.bursts import Drops
 from oac_blocks.dsp.checks import integer
 from oac_blocks.dsp.detection import DEFAULT_FALSE_ALARM, Detection, bank_up_to
 from oac_blocks.dsp.trigger_search import TriggerSearch
+from oac_blocks.search_setters import SearchSetters
 
 _SPAN_ROWS = 32  # a third faster than 16, and still sooner than a chunk
 
 
-class sync_detector(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blocks)
+class sync_detector(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blocks)
     """Sync detector: the stream, ``delay_samples`` later, with a tag on the first sample of each trigger.
 
     Input and output: complex64. The delay is constant; it is what the search needs to be sure of a trigger before its
@@ -90,18 +91,6 @@ class sync_detector(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blo
     def tracked_cfo_rad(self) -> float | None:
         """The one frequency that is looked at, in rad/sample; None while all are."""
         return self._search.tracked_cfo_rad
-
-    def set_false_alarm_per_sample(self, false_alarm_per_sample: float) -> None:
-        self._search.set_false_alarm(false_alarm_per_sample)
-
-    def set_min_snr_db(self, min_snr_db: float) -> None:
-        self._search.set_min_snr_db(min_snr_db)
-
-    def set_tracking(self, tracking: bool) -> None:
-        self._search.set_tracking(tracking)
-
-    def set_lost_after_samples(self, lost_after_samples: int) -> None:
-        self._search.set_lost_after_samples(lost_after_samples)
 
     def start(self) -> bool:
         self._begin()
