@@ -194,6 +194,10 @@ class PlutoRadio(Radio):
             yield
         except OSError as error:
             raise RadioError(f"cannot {doing} {self.uri}: {error.strerror or error}") from error
+        except RadioError as error:
+            if self.uri in str(error):
+                raise
+            raise type(error)(f"{self.uri}: {error}") from error
 
 
 class _Streams:
