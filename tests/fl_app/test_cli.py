@@ -102,7 +102,17 @@ def test_show_config_prints_a_config_that_says_the_same(tmp_path):
     printed = fl_app("show-config", "cifar10-small", "--set", "air.snr_db=none").stdout
     (tmp_path / "mine.toml").write_text(printed)
     assert load_settings(tmp_path / "mine.toml") == load_settings("cifar10-small", ["air.snr_db=none"])
-    assert set(tomllib.loads(printed)) == {"run", "data", "model", "clients", "server", "selection", "air", "link"}
+    assert set(tomllib.loads(printed)) == {
+        "run",
+        "data",
+        "model",
+        "clients",
+        "server",
+        "selection",
+        "air",
+        "link",
+        "radios",
+    }
 
 
 @pytest.mark.parametrize(

@@ -190,5 +190,7 @@ def test_gnuradio_in_lock_step_loses_nothing(plutos):
     assert done.returncode == 0, done.stderr
     results = [part.split()[:2] for part in done.stdout.split("heard")[1:]]
     assert results == [["200000", "0"], ["200000", "0"]]
-    assert "U" not in done.stdout
-    assert "O" not in done.stdout
+    # Lost samples are letters by themselves; that a stream was ended while it waited for a buffer is a warning.
+    marks = "".join(line for line in done.stdout.splitlines() if ":warning:" not in line)
+    assert "U" not in marks
+    assert "O" not in marks
