@@ -66,7 +66,7 @@ class LoopbackSettings:
 
     # Time
     answer_samples: int = 131_072
-    chunk_samples: int = 65_536
+    chunk_samples: int = 131_072  # blocks in Python take turns: fewer and longer ones are a sixth faster than 65,536
 
     def __post_init__(self) -> None:
         integer("clients", self.clients, 1, 63)  # the channel's 64th input is the server's own trigger
