@@ -37,6 +37,10 @@ _ROUND_SECONDS = 120.0
 _LOOK_MILLISECONDS = 200
 
 
+class FlowgraphError(RuntimeError):
+    """What happened to the flowgraph, in a sentence."""
+
+
 class GnuradioAir:
     """One-bit only. A resumed run starts the flowgraph, clocks and calibration included, anew."""
 
@@ -125,7 +129,7 @@ class _Flowgraph:
         line = self._process.stdout.readline()
         if line.strip() != "ready":
             code = self._process.wait(_START_SECONDS)
-            raise RuntimeError(f"the flowgraph did not start (exit status {code}); what it said is above")
+            raise FlowgraphError(f"the flowgraph did not start (exit status {code}); what it said is above")
 
     def vote(self, ballots: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.float32], float]:
         """One burst: all clients' votes (clients, k) to soft votes (k,) and the SNR in dB."""
@@ -137,7 +141,7 @@ class _Flowgraph:
         while True:
             answer = pdus.read(self._receive(self._soft_votes), np.float32)
             if isinstance(answer, str):
-                raise RuntimeError(f"the flowgraph sent what is no soft votes: {answer}")
+                raise FlowgraphError(f"the flowgraph sent what is no soft votes: {answer}")
             if pmt.to_long(answer.metadata["round"]) == asked["round"]:
                 return answer.data, pmt.to_double(answer.metadata["snr_db"])
 
@@ -146,9 +150,11 @@ class _Flowgraph:
         while not socket.poll(_LOOK_MILLISECONDS):
             self._note_states()
             if self._process.poll() is not None:
-                raise RuntimeError(f"the flowgraph ended (exit status {self._process.returncode})")
+                raise FlowgraphError(
+                    f"the flowgraph ended (exit status {self._process.returncode}); a resumed run starts a new one"
+                )
             if time.monotonic() > deadline:
-                raise RuntimeError(
+                raise FlowgraphError(
                     f"the flowgraph gave no round within {_ROUND_SECONDS:.0f} s; clients: {self._states}"
                 )
         self._note_states()
