@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Draws docs/images/calibration_loop.png: how well virtual radios answer together, and what they get over.
+"""Draws docs/images/calibration_residuals.png: how well virtual radios answer together, and what they get over.
 
-.venv/bin/python docs/figures/calibration_loop.py
+.venv/bin/python docs/figures/calibration_residuals.py
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from calibration.simulation import Outcome, loop_for, play, simulate
 from calibration.virtual import VirtualRadios, VirtualSettings
 from oac_blocks.dsp.rounds import RoundLayout
 
-OUT = Path(__file__).parents[1] / "images" / "calibration_loop.png"
+OUT = Path(__file__).parents[1] / "images" / "calibration_residuals.png"
 PUBLISHED_SAMPLES = 20.0  # 1 us at 20 Msps: Sahin 2022
 TOLERANCE = 0.5
 ROUNDS = 1000
