@@ -118,19 +118,6 @@ class Loop:
             return
         self._answers[one.client] = answer
 
-    def unanswered(self, arrivals: Arrivals) -> tuple[int, ...]:
-        """Clients that were to answer and were heard, but whose own word is not here yet.
-
-        Where answers and arrivals come by ways that may overtake each other, wait until there are none: with the
-        measurement of a client that did answer, its answer is on its way.
-        """
-        if arrivals.round != self._round:
-            return ()
-        heard = [order.client for order in self._orders.values() if order.mode != "silent"]
-        heard = [client for client in heard if math.isfinite(arrivals.offset_samples[client])]
-        same_epoch = [client for client in heard if self._orders[client].epoch == self._clients[client].epoch]
-        return tuple(client for client in same_epoch if client not in self._answers)
-
     def measured(self, arrivals: Arrivals) -> None:
         """What the server heard: the end of a round. A round that was measured already is left alone."""
         count = len(self._clients)

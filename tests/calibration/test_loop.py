@@ -126,21 +126,6 @@ def test_a_measurement_without_an_answer_does_not_count():
     assert loop.clients[0].reason == "did not answer"
 
 
-def test_arrivals_tell_whose_answer_is_still_on_its_way():
-    loop = Loop(4, SETTINGS)
-    loop.plan()
-    heard = arrivals(0, "acquire", 4, 7.0)
-    heard.offset_samples[3] = np.nan
-    assert loop.unanswered(heard) == (0, 1, 2)
-    loop.answered(Answer(0, 0, 0, "acquire", 0.0))
-    loop.gap(1, 1, "broke since")
-    assert loop.unanswered(heard) == (2,)
-    loop.answered(Answer(2, 0, 0, "acquire", 0.0))
-    assert loop.unanswered(heard) == ()
-    loop.measured(heard)
-    assert loop.unanswered(heard) == ()
-
-
 def test_an_answer_of_another_round_or_epoch_does_not_count():
     for round_, epoch in ((1, 3), (0, 2)):
         loop = Loop(1, SETTINGS)
