@@ -9,6 +9,7 @@ from oac_blocks.dsp.resampling import HOP
 from oac_blocks.radio.virtual.air import Air
 from oac_blocks.radio.virtual.air_settings import AirSettings
 from oac_blocks.radio.virtual.crystal import CrystalSettings
+from oac_blocks.radio.virtual.echoes import Echoes
 
 RATE = 20_000_000
 BLOCK = 4096
@@ -72,16 +73,31 @@ def test_fading_is_reciprocal_and_every_pair_has_its_own():
     assert abs(other[0] - there[0]) > 10 * STEP
 
 
-def test_fading_is_drawn_anew_and_has_its_mean_power():
-    """Eras of four blocks of the receiver; 60 of them know a Rayleigh power to 1 / sqrt(60)."""
-    eras, seconds = 60, 4 * HOP / RATE
-    blocks = -(-eras * 4 * HOP // BLOCK)
-    heard = hear(np.full(BLOCK, 0.2), blocks=blocks, channel="flat", fading="rayleigh", coherence_seconds=seconds)
-    rows = heard[: eras * 4 * HOP].reshape(eras, -1)
-    assert np.all(np.abs(rows - rows[:, :1]) <= STEP)
-    assert len(np.unique(rows[:, 0])) > eras // 2
-    power = np.mean(np.abs(rows[:, 0]) ** 2) / 0.2**2
-    assert power == pytest.approx(1.0, abs=4 / np.sqrt(eras))
+def test_fading_goes_from_draw_to_draw_without_a_jump_and_keeps_its_mean_power():
+    """Eras of eight blocks of the receiver; 60 of them know a Rayleigh power to 1 / sqrt(60)."""
+    eras, era = 60, 8 * HOP
+    blocks = -(-(eras + 1) * era // BLOCK)
+    heard = hear(np.full(BLOCK, 0.2), blocks=blocks, channel="flat", fading="rayleigh", coherence_seconds=era / RATE)
+    drawn, between = heard[: eras * era : era], heard[era // 2 : eras * era : era]
+    assert len(np.unique(drawn)) > eras // 2
+    # Half way it is the sum of both draws over sqrt(2), so the power's mean is the same at any time.
+    assert np.abs(between[:-1] - (drawn[:-1] + drawn[1:]) / np.sqrt(2)).max() < 3 * STEP
+    for times in (drawn, between):
+        assert np.mean(np.abs(times) ** 2) / 0.2**2 == pytest.approx(1.0, abs=4 / np.sqrt(eras))
+    # In a block it goes at most a 1/8 of a quarter turn of the larger draws' sum: two samples hardly differ.
+    steepest = np.pi / 2 / era * 2 * np.abs(drawn).max()
+    assert np.abs(np.diff(heard)).max() < steepest + 2 * STEP
+
+
+def test_a_line_of_sight_stays_while_the_echoes_change():
+    """Rician, K = 10 dB: 10/11 of the first tap's power stays; 400 draws know the rest to 1 / 20."""
+    settings = AirSettings((CrystalSettings(),) * 2, channel="eva", fading="rician", coherence_seconds=1.0)
+    taps = Echoes(settings).taps(0, 1, RATE, np.arange(400) + 0.3)
+    assert np.array_equal(taps, Echoes(settings).taps(1, 0, RATE, np.arange(400) + 0.3))
+    powers = np.abs(impulse_responses(1, PROFILES["eva"], "none", RATE, np.random.default_rng(1))[0]) ** 2
+    assert np.mean(np.abs(taps) ** 2, axis=0) == pytest.approx(powers, abs=4 * powers.max() / 20)
+    assert abs(taps[:, 0].mean()) ** 2 == pytest.approx(powers[0] * 10 / 11, rel=0.1)
+    assert np.abs(taps[:, 1:].mean(axis=0)).max() < 4 / 20
 
 
 def test_noise_is_each_radios_own_and_a_seeds():

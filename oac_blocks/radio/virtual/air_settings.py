@@ -36,7 +36,7 @@ class AirSettings:
     channel: str = "none"
     fading: str = "rician"
     rician_k_db: float = 10.0
-    coherence_seconds: float = 0.0  # 0: the fading stays
+    coherence_seconds: float = 0.0  # after which the fading is another, and in between on its way; 0: it stays
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -65,9 +65,11 @@ class AirSettings:
     def radios(self) -> int:
         return len(self.crystals)
 
-    def branch(self, what: Literal["crystal", "noise", "fading"], *which: int) -> np.random.SeedSequence:
+    def branch(self, what: Literal["crystal", "noise", "fading", "sight"], *which: int) -> np.random.SeedSequence:
         """The seed of one thing that is drawn, of its own whatever else is drawn."""
-        return np.random.SeedSequence(self.seed, spawn_key=(("crystal", "noise", "fading").index(what), *which))
+        return np.random.SeedSequence(
+            self.seed, spawn_key=(("crystal", "noise", "fading", "sight").index(what), *which)
+        )
 
     def delay(self, sender: int, receiver: int) -> float:
         return self.delay_seconds[sender][receiver] if self.delay_seconds else 0.0

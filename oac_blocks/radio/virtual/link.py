@@ -20,6 +20,7 @@ from oac_blocks.radio.virtual.timeline import Timeline
 
 Samples = npt.NDArray[np.complex64]
 Floats = npt.NDArray[np.float64]
+_SHARE = ((np.arange(BLOCK, dtype=np.float32) - GUARD) / HOP).astype(np.float32)  # of a block that has passed
 _FROM_MIDDLE = np.arange(HOP, dtype=np.float32) - HOP // 2
 _WHOLE = 1e-6  # samples: closer than this to a whole one is rounding
 _STILL = 1e-9  # likewise, of what a block is longer than HOP
@@ -32,6 +33,19 @@ class Path:
     places: Floats
     turns: Floats
     true_seconds: Floats  # at the receiver
+
+
+@dataclass(frozen=True)
+class Taps:
+    """Echoes at the beginning and at the end of each block (blocks, taps), straight in between."""
+
+    begin: Samples
+    end: Samples
+
+    @classmethod
+    def constant(cls, taps: Samples, blocks: int) -> Taps:
+        rows = np.broadcast_to(taps, (blocks, len(taps)))
+        return cls(rows, rows)
 
 
 @dataclass(frozen=True)
@@ -69,7 +83,7 @@ def path(at: Borders, sender: End, receiver: End, delay_seconds: float, carrier_
     return Path(sender.timeline.samples(at.own_seconds + behind), turns, at.true_seconds)
 
 
-def add_to(out: Samples, way: Path, history: SampleHistory, taps: Samples, oldest: int) -> None:
+def add_to(out: Samples, way: Path, history: SampleHistory, taps: Taps, oldest: int) -> None:
     """Add what arrives along this path to ``out`` (whole blocks), through echoes ``taps`` of the sender's samples.
 
     These must be there from ``oldest`` on (what was before is silence) up to the last place and ``GUARD`` + 2 more.
@@ -79,14 +93,14 @@ def add_to(out: Samples, way: Path, history: SampleHistory, taps: Samples, oldes
     still = (np.abs(growth) < _STILL) & (np.abs(starts - np.rint(starts)) < _WHOLE)
     middles = starts + growth / 2
     whole = np.rint(middles)
-    echoes = len(taps) - 1
+    echoes = taps.begin.shape[1] - 1
     windows_at = whole.astype(np.int64) - GUARD - echoes
     loud = (windows_at >= oldest) & history.any_loud(np.maximum(windows_at, oldest), BLOCK + echoes)
     rows = out.reshape(-1, HOP)
     terms = [0 if still[i] else series_length(abs(float(growth[i])) / 2) for i in range(len(starts))]
     for count, alike in groupby(np.flatnonzero(loud).tolist(), terms.__getitem__):
         which = np.array(list(alike))
-        segments = _echoed(history.windows(windows_at[which], BLOCK + echoes), taps)
+        segments = _echoed(history.windows(windows_at[which], BLOCK + echoes), taps.begin[which], taps.end[which])
         if count:
             drift = (growth[which] / HOP).astype(np.float32)[:, None] * _FROM_MIDDLE
             heard = delay_blocks(segments, (middles - whole)[which], drift)
@@ -95,13 +109,17 @@ def add_to(out: Samples, way: Path, history: SampleHistory, taps: Samples, oldes
         rows[which] += _turned(heard, way.turns[which], np.diff(way.turns)[which])
 
 
-def _echoed(windows: Samples, taps: Samples) -> Samples:
-    echoes = len(taps) - 1
-    if not echoes:
-        return windows * taps[0]
+def _echoed(windows: Samples, begin: Samples, end: Samples) -> Samples:
+    echoes = begin.shape[1] - 1
+    still = np.array_equal(begin, end)
+    if still and not echoes:
+        return windows * begin
     y = np.zeros((len(windows), BLOCK), np.complex64)
-    for delay in np.flatnonzero(taps).tolist():
-        y += taps[delay] * windows[:, echoes - delay : echoes - delay + BLOCK]
+    for delay in np.flatnonzero(np.any(begin, axis=0) | np.any(end, axis=0)).tolist():
+        gain = begin[:, delay, None]
+        if not still:
+            gain = gain + (end - begin)[:, delay, None] * _SHARE
+        y += gain * windows[:, echoes - delay : echoes - delay + BLOCK]
     return y
 
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from oac_blocks.dsp.fading import PROFILES, impulse_responses
 from oac_blocks.dsp.resampling import BLOCK, GUARD, HOP
 from oac_blocks.dsp.sample_history import SampleHistory
 from oac_blocks.radio import limits
 from oac_blocks.radio.virtual import link
 from oac_blocks.radio.virtual.air_settings import AirSettings
+from oac_blocks.radio.virtual.echoes import Echoes
 from oac_blocks.radio.virtual.faults import Fault
 from oac_blocks.radio.virtual.feeder import Conversion, Feeder
 from oac_blocks.radio.virtual.node import Node
@@ -51,7 +51,7 @@ class Mixer:
 
     def __post_init__(self) -> None:
         self._feeders: dict[tuple[int, int], tuple[Feeder, SampleHistory]] = {}
-        self._taps: dict[tuple[int, int], tuple[object, Samples]] = {}
+        self._echoes = Echoes(self.settings)
 
     def ways(self, node: Node, blocks: int) -> list[Way]:
         """From every radio that this one may hear, for its next blocks."""
@@ -111,10 +111,8 @@ class Mixer:
             history, oldest = feeder.history, feeder.oldest
             places = feeder.timeline.samples(tx.timeline.own(way.path.places))
             feeder.forget(math.floor(places[0]) - KEPT_SAMPLES)
-        for begin, end, taps in self._weather(way.sender, node, seconds[:blocks]):
-            part = slice(begin, end + 1)
-            path = link.Path(places[part], way.path.turns[part], seconds[part])
-            link.add_to(antenna[begin * HOP : end * HOP], path, history, taps, oldest)
+        path = link.Path(places[: blocks + 1], way.path.turns[: blocks + 1], seconds[: blocks + 1])
+        link.add_to(antenna, path, history, self._weather(way.sender, node, path.true_seconds), oldest)
 
     def _feeder(self, node: Node, way: Way) -> Feeder:
         key, tx = (way.sender.index, node.index), way.sender.tx
@@ -127,40 +125,24 @@ class Mixer:
         self._feeders[key] = (feeder, tx.history)
         return feeder
 
-    def _weather(self, sender: Node, node: Node, seconds: npt.NDArray[np.float64]) -> list[tuple[int, int, Samples]]:
-        """Runs of blocks with the same echoes and gain."""
+    def _weather(self, sender: Node, node: Node, seconds: npt.NDArray[np.float64]) -> link.Taps:
+        """Echoes and gain of the blocks between these borders."""
+        settings, blocks = self.settings, len(seconds) - 1
         if node.pluto.settings.loopback == 1:
-            return [(0, len(seconds), np.ones(1, np.complex64))]
-        runs: list[tuple[int, int, Samples]] = []
-        before: object = None
-        for i, at in enumerate(seconds.tolist()):
-            era = math.floor(at / self.settings.coherence_seconds) if self.settings.coherence_seconds else 0
-            fade = sum(fault.value for fault in self.fades if fault.holds(at, sender.index, node.index))
-            if (era, fade) == before:
-                runs[-1] = (runs[-1][0], i + 1, runs[-1][2])
-            else:
-                runs.append((i, i + 1, self._echoes(sender, node, era, fade)))
-            before = (era, fade)
-        return runs
-
-    def _echoes(self, sender: Node, node: Node, era: int, fade_db: float) -> Samples:
-        settings = self.settings
-        gain_db = sender.pluto.settings.tx_gain_db - settings.path_loss_db - fade_db
+            return link.Taps.constant(np.ones(1, np.complex64), blocks)
+        gain_db = sender.pluto.settings.tx_gain_db - settings.path_loss_db
         if sender is node:
             gain_db += settings.leakage_db or 0.0
-        amplitude = np.float32(10 ** (gain_db / 20))
+        # A fade on purpose begins and ends with a block.
+        fades = [
+            sum(fault.value for fault in self.fades if fault.holds(at, sender.index, node.index))
+            for at in seconds[:-1].tolist()
+        ]
+        amplitudes = (10 ** ((gain_db - np.array(fades)) / 20)).astype(np.float32)[:, None]
         if settings.channel == "none" or sender is node:
-            return np.full(1, amplitude, np.complex64)
-        # The way back has the same echoes.
-        pair = (min(sender.index, node.index), max(sender.index, node.index))
-        rate = node.rx_timeline.rate_hz
-        kept = self._taps.get(pair)
-        if kept is None or kept[0] != (era, rate):
-            rng = np.random.default_rng(settings.branch("fading", *pair, era))
-            profile = PROFILES[settings.channel]
-            kept = ((era, rate), impulse_responses(1, profile, settings.fading, rate, rng, settings.rician_k_db)[0])
-            self._taps[pair] = kept
-        return kept[1] * amplitude
+            return link.Taps(amplitudes.astype(np.complex64), amplitudes.astype(np.complex64))
+        taps = self._echoes.taps(sender.index, node.index, node.rx_timeline.rate_hz, seconds)
+        return link.Taps(taps[:-1] * amplitudes, taps[1:] * amplitudes)
 
     def _interfere(self, antenna: Samples, node: Node) -> None:
         for fault in self.interferers:
