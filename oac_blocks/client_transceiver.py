@@ -14,7 +14,7 @@ from gnuradio import gr
 from oac_blocks import pdus
 from oac_blocks.bursts import Drops
 from oac_blocks.dsp import Numerology
-from oac_blocks.dsp.checks import integer
+from oac_blocks.dsp.checks import integer, require
 from oac_blocks.dsp.client_stream import ClientStream, Order, Status
 from oac_blocks.dsp.detection import DEFAULT_FALSE_ALARM, bank_up_to
 from oac_blocks.dsp.rounds import RoundLayout
@@ -39,8 +39,9 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
 
     Messages (docs/rounds.md has them all):
 
-    - ``payload`` in: PDUs of votes (int8) with their ``round``;
-    - ``orders`` in: what to answer with, and the correction; those for other clients are ignored;
+    - ``payload`` in: PDUs of votes (int8) with their ``round`` and, where the server may begin anew, its ``run``;
+    - ``orders`` in: what to answer with, and the correction; those for other clients are ignored. Ballots also:
+      how many votes the coming round has, and who takes part in it;
     - ``gap`` in: any message says that samples were lost where this block cannot see it, on the way out for one;
     - ``status`` out: ``armed``, ``answered``, ``abstained``, ``gap``.
 
@@ -180,7 +181,7 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
         try:
             fields = {name: pmt.to_python(value) for name, value in pdu.metadata.items()}
             if self._is_for_this_client(fields):
-                self._tell(self._client.payload(fields.get("round"), pdu.data))
+                self._tell(self._client.payload(fields.get("round"), pdu.data, fields.get("run")))
         except Exception as error:  # one that leaves a handler is lost, and the exit code stays 0
             self._drops.add(str(error))
 
@@ -189,11 +190,22 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
             fields = pdus.read_notice(message)
             if isinstance(fields, str):
                 self._drops.add(fields)
+            elif "mode" not in fields and "votes" in fields:
+                self._take_ballot(message, fields)
             elif self._is_for_this_client(fields):
                 order = Order(**{name: fields[name] for name in _ORDER_FIELDS & fields.keys()})
                 self._tell(self._client.order(order))
         except Exception as error:
             self._drops.add(f"an order: {error}")
+
+    def _take_ballot(self, message: Any, fields: dict[str, Any]) -> None:
+        """One element for each client: does it take part?"""
+        pdu = pdus.read(message, np.int8)
+        if isinstance(pdu, str):
+            raise ValueError(pdu)
+        me, count = self._client.client, len(pdu.data)
+        require(count > me, "a ballot", f"{count} elements", f"at least {me + 1}, one for each client")
+        self._tell(self._client.ballot(fields["round"], fields["votes"], bool(pdu.data[me]), fields.get("run")))
 
     def _is_for_this_client(self, fields: dict[str, Any]) -> bool:
         return bool(fields.get("client", self._client.client) == self._client.client)

@@ -136,7 +136,7 @@ class drift_calibrator(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming
         plan = self._loop.plan()
         for order in plan.orders:
             self.message_port_pub(_ORDERS, pdus.notice(dataclasses.asdict(order) | {"run": self._run}))
-        self.message_port_pub(_PLAN, pdus.notice({"round": plan.round, "kind": plan.kind}))
+        self.message_port_pub(_PLAN, pdus.notice({"round": plan.round, "kind": plan.kind, "run": self._run}))
 
     def _report(self) -> None:
         views = self._loop.clients

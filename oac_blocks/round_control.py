@@ -27,10 +27,11 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
 
     Messages (docs/rounds.md has them all):
 
-    - ``plan`` in, from the calibrator: the coming ``round`` and its ``kind``;
-    - ``next`` out, to the sources of votes, for a payload round: the ``round`` that votes are wanted for;
+    - ``plan`` in, from the calibrator: the coming ``round``, its ``kind`` and the ``run``;
+    - ``next`` out, to the sources of votes, for a payload round: the ``round`` that votes are wanted for, its ``run``;
     - ``status`` in, from all clients;
-    - ``expect`` out, to the server receiver: ``round``, ``kind``, and how many ``votes`` the clients are armed with;
+    - ``expect`` out, to the server receiver: ``round``, ``kind``, ``run``, how many ``votes`` the clients are armed
+      with, and how many of them are ``voters``: those who do not abstain;
     - ``fire`` out, to the trigger source in mode ``lock_step`` or ``message``: the ``round``.
 
     - ``missed`` out, to the calibrator's ``arrivals``: a round in which the server did not hear even its own trigger.
@@ -38,17 +39,23 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
     A client whose stream broke since the last round is not waited for. Rounds do not begin faster than
     ``rounds_per_second``; 0 is no limit. After ``rounds`` rounds nothing is fired any more; 0 is endless.
 
-    With radios, who is not armed ``deadline_seconds`` after the plan is not waited for, and a round that brings no
-    arrivals as long after its trigger is over. 0 waits for ever, which is right in lock step.
+    Who is not armed ``arm_seconds`` after the plan is not waited for. With radios, a round that brings no arrivals
+    ``deadline_seconds`` after its trigger is over. 0 waits for ever, which is right in lock step.
     """
 
     def __init__(
-        self, clients: int = 2, rounds: int = 0, rounds_per_second: float = 0.0, deadline_seconds: float = 0.0
+        self,
+        clients: int = 2,
+        rounds: int = 0,
+        rounds_per_second: float = 0.0,
+        deadline_seconds: float = 0.0,
+        arm_seconds: float = 0.0,
     ) -> None:
         self._clients = integer("clients", clients, 1)
         self._rounds = integer("rounds", rounds, 0)
         self.set_rounds_per_second(rounds_per_second)
         self.set_deadline_seconds(deadline_seconds)
+        self.set_arm_seconds(arm_seconds)
         gr.basic_block.__init__(self, name="OAC Round Control", in_sig=None, out_sig=None)
         self._drops = Drops(self.logger)
         self._begin()
@@ -82,8 +89,12 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
         self._rounds_per_second = real("rounds_per_second", rounds_per_second, 0.0)
 
     def set_deadline_seconds(self, deadline_seconds: float) -> None:
-        """From the next plan on; 0 for none."""
+        """Of a round's arrivals, from the next trigger on; 0 for none."""
         self._deadline_seconds = real("deadline_seconds", deadline_seconds, 0.0)
+
+    def set_arm_seconds(self, arm_seconds: float) -> None:
+        """How long clients may take to be armed, from the next plan on; 0 for ever."""
+        self._arm_seconds = real("arm_seconds", arm_seconds, 0.0)
 
     def start(self) -> bool:
         self._begin()
@@ -96,10 +107,11 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
 
     def _begin(self) -> None:
         self._round: int | None = None
-        self._kind = "payload"
+        self._kind, self._run = "payload", 0
         # Messages of two ports may overtake each other, so a client may be armed before the plan is here.
         self._armed: dict[int, int] = {}  # clients, and the round that each is armed for
         self._votes: dict[int, int] = {}  # rounds, and how many votes the clients bring
+        self._voters: dict[int, set[int]] = {}  # rounds, and who brings them
         self._broken: set[int] = set()  # clients whose stream broke since the last round
         self._fired = 0
         self._last_fired = -1
@@ -115,16 +127,17 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
             kind = plan.get("kind")
             require(kind in KINDS, "kind of a plan", repr(kind), f"one of {', '.join(KINDS)}")
             number = integer("round of a plan", plan.get("round", -1), 0)
+            run = integer("run of a plan", plan.get("run", 0), 0)
         except Exception as error:  # one that leaves a handler is lost, and the exit code stays 0
             self._drops.add(str(error))
             return
         self._under_way = None
         if number <= self._last_fired or (self._rounds and self._fired == self._rounds):
             return  # said twice, or the end
-        self._round, self._kind = number, str(kind)
+        self._round, self._kind, self._run = number, str(kind), run
         self._planned_seconds = time.monotonic()
         if kind == "payload":
-            self.message_port_pub(_NEXT, pdus.notice({"round": number}))
+            self.message_port_pub(_NEXT, pdus.notice({"round": number, "run": run}))
         self._go_on()
 
     def _on_status(self, message: Any) -> None:
@@ -139,16 +152,23 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
             return
         if event == "armed":
             self._armed[client] = number
-            self._note_votes(number, client, status.get("votes"))
+            self._note_votes(number, client, status)
             self._broken.discard(client)
         elif event == "gap":
             self._armed.pop(client, None)
+            for voters in self._voters.values():
+                voters.discard(client)
             self._broken.add(client)
         self._go_on()
 
-    def _note_votes(self, number: int, client: int, votes: Any) -> None:
+    def _note_votes(self, number: int, client: int, status: dict[str, Any]) -> None:
         """All bring equally many, or the server could not tell where they stand."""
-        if isinstance(votes, int) and self._votes.setdefault(number, votes) != votes:
+        votes = status.get("votes")
+        if not isinstance(votes, int):
+            return
+        if not status.get("abstains", False):
+            self._voters.setdefault(number, set()).add(client)
+        if self._votes.setdefault(number, votes) != votes:
             self._drops.add(f"client {client} brings {votes} votes to round {number}, others {self._votes[number]}")
 
     def _is_ready(self, client: int) -> bool:
@@ -159,7 +179,7 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
         now, deadline = time.monotonic(), self._deadline_seconds
         due = float("inf")
         if self._round is not None:
-            latest = self._planned_seconds + deadline if deadline else float("inf")
+            latest = self._planned_seconds + self._arm_seconds if self._arm_seconds else float("inf")
             earliest = self._fired_seconds + (1 / self._rounds_per_second if self._rounds_per_second else 0.0)
             due = max(earliest, min(latest, now if not self.waiting_for else float("inf")))
             if due <= now:
@@ -177,10 +197,12 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
         self._broken.clear()
         self._fired += 1
         self._fired_seconds = now
-        expected = {"round": number, "kind": self._kind}
+        voters = len(self._voters.get(number, ()))
+        expected = {"round": number, "kind": self._kind, "run": self._run, "voters": voters}
         if number in self._votes:
             expected["votes"] = self._votes[number]
         self._votes.clear()
+        self._voters.clear()
         self.message_port_pub(_EXPECT, pdus.notice(expected))
         self.message_port_pub(_FIRE, pdus.notice({"round": number}))
 

@@ -36,7 +36,7 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
     Messages (docs/rounds.md has them all):
 
     - ``expect`` in: ``round``, ``kind`` and optionally ``votes`` of the coming round. Without it rounds are counted on,
-      each a payload of ``votes``;
+      each a payload of ``votes``. Its ``run`` and ``voters`` go on with the soft votes;
     - ``soft_votes`` out, after a payload round: energy for less energy against each vote (float32), with ``round``,
       ``snr_db`` (mean of the clients heard) and ``trigger_sample``;
     - ``energies`` out, after a payload round: energy for + 1j energy against (complex64), of the first 4,096 votes;
@@ -133,6 +133,7 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
         self._stream.reset()
         self._gaps.reset()
         self._rounds = 0
+        self._about: dict[int, dict[str, Any]] = {}  # the round that is expected, and what goes on with its soft votes
 
     def _on_expect(self, message: Any) -> None:
         try:
@@ -141,6 +142,7 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
                 raise ValueError(notice)
             number: Any = notice.get("round")
             self._stream.expect(number, notice.get("kind", "payload"), notice.get("votes"))
+            self._about = {number: {name: notice[name] for name in ("run", "voters") if name in notice}}
         except Exception as error:  # one that leaves a handler is lost, and the exit code stays 0
             self._drops.add(f"expect: {error}")
 
@@ -177,6 +179,7 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
         self._rounds += 1
         if heard.soft_votes is not None and heard.energies is not None:
             about = {"round": heard.round, "snr_db": heard.mean_snr_db, "trigger_sample": heard.trigger_sample}
+            about |= self._about.get(heard.round, {})
             self.message_port_pub(pmt.intern("soft_votes"), pdus.make(heard.soft_votes, about))
             some = heard.energies[:, :MOST_ENERGIES]
             both = (some[0] + 1j * some[1]).astype(np.complex64)

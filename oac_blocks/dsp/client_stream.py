@@ -63,6 +63,7 @@ class Status:
     round: int
     epoch: int
     votes: int | None = None  # that it is armed with
+    abstains: bool | None = None  # all of them are 0
     sent: Sent | None = None
     reason: str | None = None
     correction_samples: float | None = None
@@ -122,6 +123,7 @@ class ClientStream:
         self._is_free = not self._wait_for_orders
         self._order = self._next_order_of_its_own() if self._is_free else None
         self._payloads: dict[int, npt.NDArray[np.int8]] = {}  # rounds, and the votes that wait for them
+        self._ballot = (-1, 0)  # a round, and how many votes the others bring to it
         self._armed_round = -1
         self._triggers: deque[Detection] = deque()  # that are still to be answered
         self._burst, self._burst_at = np.empty(0, np.complex64), self._position
@@ -161,8 +163,22 @@ class ClientStream:
         self._drop_payloads_before(order.round)
         return self._arm()
 
-    def payload(self, round_: int | None, votes: npt.NDArray[np.int8]) -> list[Status]:
+    def ballot(self, round_: int, votes: int, takes_part: bool, run: int | None = None) -> list[Status]:
+        """A round of so many votes. Who does not take part abstains; who has none in time is measured at least.
+
+        ValueError if that round is over, or of another run.
+        """
+        self._check_run(run)
+        self._ballot = (integer("round of a ballot", round_, 0), integer("votes", votes, 1))
+        return [] if takes_part else self.payload(round_, np.zeros(votes, np.int8), run)
+
+    def _check_run(self, run: int | None) -> None:
+        """Of a payload or ballot: one for an earlier start of the server may name a round that is still to come."""
+        require(run is None or run == self._run, "run", run, f"the present one, {self._run}")
+
+    def payload(self, round_: int | None, votes: npt.NDArray[np.int8], run: int | None = None) -> list[Status]:
         """Votes of a round, by default of the coming one; ValueError if that round is over or the votes are none."""
+        self._check_run(run)
         number = self._coming_round() if round_ is None else integer("round of a payload", round_, 0)
         over = f"after the last answer's, {self._answered_round}"
         require(number > self._answered_round, "round of a payload", number, over)
@@ -181,11 +197,12 @@ class ClientStream:
         order = self._order
         if order is None or order.round == self._armed_round:
             return []
-        votes = self._payloads.get(order.round)
+        votes = self._payloads.get(order.round) if order.mode == "payload" else None
         if order.mode == "payload" and votes is None:
             return []
         self._armed_round = order.round
-        return [Status("armed", order.round, self.epoch, None if votes is None else len(votes))]
+        status = Status("armed", order.round, self.epoch)
+        return [status if votes is None else dataclasses.replace(status, votes=len(votes), abstains=not votes.any())]
 
     def _next_order_of_its_own(self) -> Order:
         return Order(self._answered_round + 1, self.epoch, "payload")
@@ -270,7 +287,7 @@ class ClientStream:
         if order.mode == "acquire":
             return "acquire", sequence_answer(self.client, self._layout, fraction_samples, cfo)
         sent: Sent = "sync"
-        votes = np.zeros(self._votes, np.int8)
+        votes = np.zeros(self._ballot[1] if self._ballot[0] == number else self._votes, np.int8)
         if number in self._payloads:
             sent, votes = "payload", self._payloads[number]
         rng = np.random.default_rng((self._seed, self.client, number))

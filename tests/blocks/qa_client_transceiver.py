@@ -9,6 +9,7 @@ from gnuradio import blocks, gr
 from oac_blocks import pdus
 from oac_blocks.client_transceiver import client_transceiver
 from oac_blocks.dsp import Numerology
+from oac_blocks.dsp.answer import payload_answer
 from oac_blocks.dsp.client_stream import ClientStream, Order
 from oac_blocks.dsp.preamble import trigger
 from oac_blocks.dsp.rounds import RoundLayout
@@ -67,7 +68,7 @@ def test_samples_are_those_of_the_dsp_core():
     assert np.array_equal(out, expected[: len(out)])
     assert len(out) == len(x)
     assert client.statuses() == [
-        {"client": 0, "event": "armed", "round": 0, "epoch": 0, "votes": VOTES},
+        {"client": 0, "event": "armed", "round": 0, "epoch": 0, "votes": VOTES, "abstains": False},
         {
             "client": 0,
             "event": "answered",
@@ -93,6 +94,28 @@ def test_an_acquire_order_is_answered_in_the_slot():
     assert np.count_nonzero(out) == 320
 
 
+def ballot(votes, takes_part, **fields):
+    return pdus.make(np.array(takes_part, np.int8), {"round": 0, "run": 0, "votes": votes, **fields})
+
+
+@pytest.mark.parametrize("takes_part", [[0, 1], [1, 1]])
+def test_who_has_no_votes_in_a_ballot_is_measured_all_the_same(takes_part):
+    """The frame is as long as the others' frames; who takes part is waited for, who does not is armed at once."""
+    client = Client(received(5000))
+    post(client.block, "orders", order())
+    out = client.run(orders=ballot(300, takes_part))
+    *armed, answered = client.statuses()
+    assert [(one["votes"], one["abstains"]) for one in armed] == ([] if takes_part[0] else [(300, True)])
+    assert answered["event"] == "answered"
+    silence = np.zeros(300, np.int8)
+    burst = payload_answer(silence, 0, RoundLayout(Numerology(), 2), np.random.default_rng(1))
+    begin = round(answered["answer_sample"])
+    assert not out[: begin - 1].any()
+    assert not out[begin + len(burst) + 1 :].any()
+    sync = np.flatnonzero(np.abs(burst) > 1e-3)
+    assert np.mean(np.abs(out[begin + sync]) > 1e-3) > 0.98
+
+
 def test_messages_for_other_clients_are_ignored():
     client = Client(received(5000))
     other = pmt.dict_add(pmt.car(order()), pmt.intern("client"), pmt.from_long(1))
@@ -109,6 +132,9 @@ def test_messages_for_other_clients_are_ignored():
         ("orders", pdus.notice({"round": 0})),
         ("orders", order("sing")),
         ("orders", order(epoch=7)),
+        ("orders", ballot(300, [])),
+        ("orders", ballot(300, [1, 0], run=9)),
+        ("orders", ballot(0, [0, 0])),
         ("orders", order(correction_samples="much")),
         ("payload", pmt.PMT_NIL),
         ("payload", pdus.make(np.array([2], np.int8), {})),

@@ -24,9 +24,9 @@ class Control:
         self.ports = {name: Messages(self.tb, self.block, name) for name in ("expect", "next", "fire", "missed")}
         self._asked = 0
 
-    def plan(self, number, kind="payload"):
+    def plan(self, number, kind="payload", run=5):
         self.settle()  # what was sent to the other port comes first
-        post(self.block, "plan", pdus.notice({"round": number, "kind": kind}))
+        post(self.block, "plan", pdus.notice({"round": number, "kind": kind, "run": run}))
 
     def status(self, event, client, number, **more):
         self.settle()
@@ -85,8 +85,12 @@ def test_tells_the_server_and_the_applications_what_comes(control):
             control.status("armed", client, number)
         control.settle()
     assert control.fired() == [3, 4]
-    assert control.sent("expect", 2) == [{"round": 3, "kind": "acquire"}, {"round": 4, "kind": "payload"}]
-    assert control.sent("next", 1) == [{"round": 4}]
+    about = {"run": 5, "voters": 0}
+    assert control.sent("expect", 2) == [
+        {"round": 3, "kind": "acquire", **about},
+        {"round": 4, "kind": "payload", **about},
+    ]
+    assert control.sent("next", 1) == [{"round": 4, "run": 5}]
     # They are PDUs, so that GNU Radio's own blocks take them as well.
     assert all(pmt.is_pdu(control.ports[port][0]) for port in ("expect", "next", "fire"))
 
@@ -97,12 +101,23 @@ def test_the_server_is_told_how_many_votes_come(control):
     control.settle()
     assert len(control.ports["expect"]) == 0
     control.status("armed", 1, 0, votes=500)
-    assert control.sent("expect", 1) == [{"round": 0, "kind": "payload", "votes": 500}]
+    assert control.sent("expect", 1) == [{"round": 0, "kind": "payload", "run": 5, "votes": 500, "voters": 2}]
     control.plan(1)
     control.status("armed", 0, 1, votes=70)
     control.status("armed", 1, 1, votes=80)
-    assert control.sent("expect", 2)[1] == {"round": 1, "kind": "payload", "votes": 70}
+    assert control.sent("expect", 2)[1] == {"round": 1, "kind": "payload", "run": 5, "votes": 70, "voters": 2}
     assert control.dropped == 1
+
+
+def test_who_abstains_or_breaks_is_no_voter():
+    control = Control(4)
+    with running(control.tb):
+        control.plan(0)
+        for client, abstains in enumerate([False, True, False]):
+            control.status("armed", client, 0, votes=500, abstains=abstains)
+        control.status("gap", 2, 0)
+        control.status("armed", 3, 0)  # a client that is ordered to be silent
+        assert control.sent("expect", 1) == [{"round": 0, "kind": "payload", "run": 5, "votes": 500, "voters": 1}]
 
 
 def test_a_plan_that_is_repeated_or_old_fires_nothing(control):
@@ -178,16 +193,16 @@ def test_messages_may_overtake_each_other(order):
 
 
 def test_who_is_late_is_not_waited_for():
-    control = Control(2, 0, 0.0, 0.2)
+    control = Control(2, 0, 0.0, 0.0, 0.2)
     with running(control.tb):
         control.plan(0)
         control.status("armed", 0, 0, votes=30)
         assert control.sent("fire", 1) == [{"round": 0}]
-        assert control.sent("expect", 1) == [{"round": 0, "kind": "payload", "votes": 30}]
+        assert control.sent("expect", 1) == [{"round": 0, "kind": "payload", "run": 5, "votes": 30, "voters": 1}]
 
 
 def test_a_round_without_arrivals_is_over_after_the_deadline():
-    control = Control(2, 0, 0.0, 0.2)
+    control = Control(2, 0, 0.0, 0.2, 0.2)
     with running(control.tb):
         control.plan(4, "acquire")
         for client in (0, 1):

@@ -146,9 +146,11 @@ def test_expectations_say_what_a_round_is():
         np.testing.assert_allclose(second["offset_samples"], offsets, atol=0.05)
         assert np.isnan(second["cfo_rad"]).all()
         assert len(step.soft_votes) == 1
-        step.round(one_round(rng, votes=500), pdus.to_dict({"round": 9, "votes": 500}))
+        step.round(one_round(rng, votes=500), pdus.to_dict({"round": 9, "votes": 500, "run": 7, "voters": 1}))
         until(lambda: len(step.order) == 3 and len(step.soft_votes) == 2)
-        assert len(step.soft_votes.pdus(np.float32)[1].data) == 500
+        third = step.soft_votes.pdus(np.float32)[1]
+        assert len(third.data) == 500
+        assert [pmt.to_python(third.metadata[name]) for name in ("round", "run", "voters")] == [9, 7, 1]
         step.round(one_round(rng))
         until(lambda: len(step.order) == 4)
         assert pdus.read_notice(step.order[3])["round"] == 10

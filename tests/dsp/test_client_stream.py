@@ -252,6 +252,24 @@ def test_a_server_that_begins_anew_is_followed():
     assert (status.event, status.sent, status.round) == ("answered", "acquire", 0)
 
 
+def test_votes_for_a_server_of_before_are_refused():
+    """They may name a round that is still to come."""
+    stream = client()
+    stream.order(Order(3, 0, "payload", run=77))
+    for late in (lambda: stream.payload(3, ballots(), run=76), lambda: stream.ballot(3, VOTES, False, run=76)):
+        with pytest.raises(ValueError, match="run must be the present one, 77, got 76"):
+            late()
+    assert [s.round for s in stream.payload(3, ballots(), run=77)] == [3]
+
+
+@pytest.mark.parametrize("mode", ["silent", "acquire"])
+def test_votes_that_will_not_be_sent_do_not_count(mode):
+    stream = client()
+    stream.payload(0, ballots())
+    [armed] = order(stream, mode=mode)
+    assert (armed.event, armed.votes, armed.abstains) == ("armed", None, None)
+
+
 def test_of_two_triggers_before_an_answer_the_stronger_counts():
     """A false trigger is weak."""
     stream = client()
