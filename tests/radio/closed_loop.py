@@ -68,7 +68,10 @@ def logged(bench, air, outcome):
 
 
 def residual(bench, air, outcome, client):
-    """Where the answer truly arrived less where it was wanted, in the mean over the frame's sync symbols."""
+    """Where the answer truly arrived less where it was wanted, in the mean over the frame's sync symbols.
+
+    With echoes that is the mean of their delays, each with its energy at that moment.
+    """
     status = outcome.answers[client]
     if status is None or not air.nodes[0].queues or air.nodes[1 + client].tx.buffer is None:
         return float("nan")
@@ -82,5 +85,9 @@ def residual(bench, air, outcome, client):
     sent = air.nodes[1 + client].tx.buffer
     slot = layout.sequence_start_samples(client) if status.sent == "acquire" else 0
     # A sequence is wanted at its slot.
-    arrivals = [air.arrival(1 + client, sent, primed + status.answer_sample + s, 0, ears) - s for s in starts]
+    arrivals = []
+    for s in starts:
+        way = (1 + client, sent, primed + status.answer_sample + s, 0)
+        late = air.paths(*way).centroid_seconds * layout.num.sample_rate_hz
+        arrivals.append(air.arrival(*way, ears) + late - s)
     return float(np.mean(arrivals)) - wanted - slot

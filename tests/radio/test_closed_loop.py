@@ -13,7 +13,8 @@ import pytest
 
 from calibration.bench import BenchSettings
 from calibration.bench_radios import RadioPlan
-from tests.radio.closed_loop import run
+from oac_blocks.dsp.fading import PROFILES
+from tests.radio.closed_loop import CONFIG, run
 
 pytest.importorskip("oac_blocks.radio.pluto")
 
@@ -28,6 +29,11 @@ def settled(log):
             if before.states[client] == last.states[client] == "tracking" and last.kind == "payload":
                 found.append(residual)
     return np.array(found)
+
+
+def show(log):
+    left = settled(log)
+    print(f"{len(left)} answers, {np.sqrt(np.mean(left**2)):.3f} samples RMS, {np.abs(left).max():.3f} at most")
 
 
 def test_clients_align_and_two_runs_are_equal():
@@ -78,15 +84,41 @@ def test_a_radio_that_is_unplugged_comes_back_while_the_others_go_on():
         (5, {}, 0.03, 0.1),
         (2, {"snr_db": 14.0}, 0.1, 0.4),  # 5 dB a sample
         (2, {"walk_ppm": 0.1, "wobble_ppm": 0.0}, 0.03, 0.1),
+        (2, {"lo_ppm": 5.0}, 0.03, 0.1),  # 60 kHz together with the crystals' own
     ],
-    ids=["two", "five", "5 dB", "walk"],
+    ids=["two", "five", "5 dB", "walk", "oscillators"],
 )
 def test_many_rounds(clients, air, rms, largest):
     log = run(80, clients, **air)
+    show(log)
     assert all(state == "tracking" for one in log[6:] for state in one.states)
     left = settled(log)
     assert np.sqrt(np.mean(left**2)) < rms
     assert np.abs(left).max() < largest
+
+
+def check_echoes(channel, rounds):
+    """Rayleigh, another every 0.1 s, some four rounds. Echoes that are closer than a sample are heard as one.
+
+    Where that one is differs from the mean of their delays by about their spread, whoever looks for it.
+    """
+    log = run(rounds, channel=channel, fading="rayleigh", coherence_seconds=0.1)
+    show(log)
+    assert all(state == "tracking" for one in log[6:] for state in one.states)
+    left = settled(log)
+    spread_samples = PROFILES[channel].rms_delay_spread_seconds() * CONFIG.sample_rate_hz
+    assert np.sqrt(np.mean(left**2)) < 2 * spread_samples
+    assert np.abs(left).max() < BenchSettings().num.cp_samples / 3
+
+
+def test_echoes_of_a_room_move_it_by_no_more_than_their_spread():
+    check_echoes("indoor", 14)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("channel", ["indoor", "epa", "eva", "etu"])
+def test_many_rounds_with_echoes(channel):
+    check_echoes(channel, 80)
 
 
 @contextmanager

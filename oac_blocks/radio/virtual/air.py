@@ -30,6 +30,7 @@ from oac_blocks.dsp.checks import integer
 from oac_blocks.dsp.resampling import HOP
 from oac_blocks.radio.virtual.air_settings import AirSettings
 from oac_blocks.radio.virtual.attributes import refuse
+from oac_blocks.radio.virtual.echoes import Paths
 from oac_blocks.radio.virtual.faults import Fault
 from oac_blocks.radio.virtual.mixer import Mixer, Way
 from oac_blocks.radio.virtual.node import Node
@@ -228,6 +229,12 @@ class Air:
             at = sent + self.settings.delay(sender, receiver)
             own = at + float(b.crystal.lead(np.array([at]))[0])
             return queue.sample(float(b.rx_timeline.samples(own)))
+
+    def paths(self, sender: int, buffer: Buffer, sample: float, receiver: int) -> Paths:
+        """The truth: which echoes follow that arrival, the first of them with no more delay."""
+        with self.turn():
+            sent = self.nodes[sender].tx_true(buffer.place(math.floor(sample)))
+            return self._mixer.echoes.paths(sender, receiver, sent + self.settings.delay(sender, receiver))
 
     def fault(self, fault: Fault) -> None:
         with self.turn():

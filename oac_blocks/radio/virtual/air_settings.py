@@ -95,6 +95,7 @@ def spread(
     ppm: float = 20.0,
     walk_ppm: float = 0.0,
     wobble_ppm: float = 0.0,
+    lo_ppm: float = 0.0,
     largest_pipeline_seconds: float = 10e-6,
     largest_distance_metres: float = 3.0,
     largest_start_samples: int = 2000,
@@ -105,7 +106,10 @@ def spread(
     fading: str = "rician",
     coherence_seconds: float = 0.0,
 ) -> AirSettings:
-    """Radios that differ as real ones do: the first one's crystal is true, the others' go from +ppm to -ppm."""
+    """Radios that differ as real ones do: the first one's crystal is true, the others' go from +ppm to -ppm.
+
+    So do their oscillators' own errors, which add to the crystals'.
+    """
     n = integer("radios", radios, 1, MOST_RADIOS)
     rng = np.random.default_rng(np.random.SeedSequence(integer("seed", seed, 0), spawn_key=(99,)))
     shares = [0.0, *np.linspace(1.0, -1.0, n - 1).tolist()] if n > 2 else [0.0, 1.0][:n]
@@ -125,6 +129,6 @@ def spread(
     )
     starts = tuple(int(s) for s in rng.integers(0, largest_start_samples + 1, n))
     return AirSettings(
-        crystals, None, delays, starts, path_loss_db, leakage_db, snr_db, channel, fading,
+        crystals, tuple(lo_ppm * share for share in shares), delays, starts, path_loss_db, leakage_db, snr_db, channel, fading,
         coherence_seconds=coherence_seconds, seed=seed,
     )  # fmt: skip

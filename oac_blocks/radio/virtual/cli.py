@@ -46,13 +46,18 @@ def main(
     ppm: Annotated[float, typer.Option(help="Crystals: the first is true, the others go from +ppm to -ppm.")] = 0.0,
     walk: Annotated[float, typer.Option(min=0, help="Random walk of the crystals, ppm after one second.")] = 0.0,
     wobble: Annotated[float, typer.Option(min=0, help="Slow sine in the crystals' rates, ppm over 20 s.")] = 0.0,
+    lo_ppm: Annotated[
+        float, typer.Option(help="Oscillators are off by as much beside their crystals, likewise.")
+    ] = 0.0,
     snr: Annotated[
         float | None,
         typer.Option(help="In dB, of a signal 12 dB below full scale at TX gain -10 dB [default: no noise]."),
     ] = None,
     channel: Annotated[str, typer.Option(help=f"Echoes: {', '.join(CHANNELS)}.")] = "none",
     fading: Annotated[str, typer.Option(help="With a channel: none, rayleigh or rician.")] = "rician",
-    coherence: Annotated[float, typer.Option(min=0, help="Seconds after which the fading is another; 0: never.")] = 0.0,
+    coherence: Annotated[
+        float, typer.Option(min=0, help="Seconds in which the fading becomes another; 0: never.")
+    ] = 0.0,
     path_loss: Annotated[float, typer.Option(help="In dB: what TX gain and RX gain must make up for.")] = 40.0,
     leakage: Annotated[
         float, typer.Option(help="How loud a radio hears itself, in dB more than others. -200 and less is not at all.")
@@ -75,7 +80,7 @@ def main(
         if clock not in CLOCKS:
             raise ValueError(f"clock must be one of {', '.join(CLOCKS)}, got {clock!r}")
         settings = spread(
-            radios, seed, ppm=ppm, walk_ppm=walk, wobble_ppm=wobble, path_loss_db=path_loss, snr_db=snr,
+            radios, seed, ppm=ppm, walk_ppm=walk, wobble_ppm=wobble, lo_ppm=lo_ppm, path_loss_db=path_loss, snr_db=snr,
             channel=channel, fading=fading, coherence_seconds=coherence, leakage_db=leakage if leakage > -200 else None,
         )  # fmt: skip
         schedule = _schedule([*(fault or []), *(faults.read_text().splitlines() if faults else [])], radios)

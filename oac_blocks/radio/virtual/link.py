@@ -12,6 +12,7 @@ from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
+import scipy.fft
 
 from oac_blocks.dsp.resampling import BLOCK, GUARD, HOP, delay_blocks, series_length
 from oac_blocks.dsp.sample_history import SampleHistory
@@ -22,6 +23,7 @@ Samples = npt.NDArray[np.complex64]
 Floats = npt.NDArray[np.float64]
 _SHARE = ((np.arange(BLOCK, dtype=np.float32) - GUARD) / HOP).astype(np.float32)  # of a block that has passed
 _FROM_MIDDLE = np.arange(HOP, dtype=np.float32) - HOP // 2
+_MANY_TAPS = 12  # from here on a transform is faster
 _WHOLE = 1e-6  # samples: closer than this to a whole one is rounding
 _STILL = 1e-9  # likewise, of what a block is longer than HOP
 
@@ -37,10 +39,14 @@ class Path:
 
 @dataclass(frozen=True)
 class Taps:
-    """Echoes at the beginning and at the end of each block (blocks, taps), straight in between."""
+    """Echoes at the beginning and at the end of each block (blocks, taps), straight in between.
+
+    ``ahead`` of the taps come before that of delay 0.
+    """
 
     begin: Samples
     end: Samples
+    ahead: int = 0
 
     @classmethod
     def constant(cls, taps: Samples, blocks: int) -> Taps:
@@ -86,7 +92,8 @@ def path(at: Borders, sender: End, receiver: End, delay_seconds: float, carrier_
 def add_to(out: Samples, way: Path, history: SampleHistory, taps: Taps, oldest: int) -> None:
     """Add what arrives along this path to ``out`` (whole blocks), through echoes ``taps`` of the sender's samples.
 
-    These must be there from ``oldest`` on (what was before is silence) up to the last place and ``GUARD`` + 2 more.
+    These must be there from ``oldest`` on (what was before is silence) up to the last place and ``GUARD`` + 2 more, and
+    as many as the taps look ahead.
     """
     starts = way.places[:-1]
     growth = np.diff(way.places) - HOP  # by how much the block is longer for the sender
@@ -94,7 +101,7 @@ def add_to(out: Samples, way: Path, history: SampleHistory, taps: Taps, oldest: 
     middles = starts + growth / 2
     whole = np.rint(middles)
     echoes = taps.begin.shape[1] - 1
-    windows_at = whole.astype(np.int64) - GUARD - echoes
+    windows_at = whole.astype(np.int64) - GUARD - echoes + taps.ahead
     loud = (windows_at >= oldest) & history.any_loud(np.maximum(windows_at, oldest), BLOCK + echoes)
     rows = out.reshape(-1, HOP)
     terms = [0 if still[i] else series_length(abs(float(growth[i])) / 2) for i in range(len(starts))]
@@ -110,16 +117,24 @@ def add_to(out: Samples, way: Path, history: SampleHistory, taps: Taps, oldest: 
 
 
 def _echoed(windows: Samples, begin: Samples, end: Samples) -> Samples:
-    echoes = begin.shape[1] - 1
     still = np.array_equal(begin, end)
-    if still and not echoes:
+    if still and begin.shape[1] == 1:
         return windows * begin
+    y = _convolved(windows, begin)
+    return y if still else y + _convolved(windows, end - begin) * _SHARE
+
+
+def _convolved(windows: Samples, taps: Samples) -> Samples:
+    """Each row with its own taps, where all that they reach is there."""
+    echoes = taps.shape[1] - 1
+    delays = np.flatnonzero(np.any(taps, axis=0)).tolist()
+    if len(delays) > _MANY_TAPS:
+        length = scipy.fft.next_fast_len(windows.shape[1])  # what wraps around falls on what is left out
+        y = scipy.fft.ifft(scipy.fft.fft(windows, length) * scipy.fft.fft(taps, length))
+        return np.asarray(y[:, echoes : echoes + BLOCK], np.complex64)
     y = np.zeros((len(windows), BLOCK), np.complex64)
-    for delay in np.flatnonzero(np.any(begin, axis=0) | np.any(end, axis=0)).tolist():
-        gain = begin[:, delay, None]
-        if not still:
-            gain = gain + (end - begin)[:, delay, None] * _SHARE
-        y += gain * windows[:, echoes - delay : echoes - delay + BLOCK]
+    for delay in delays:
+        y += taps[:, delay, None] * windows[:, echoes - delay : echoes - delay + BLOCK]
     return y
 
 

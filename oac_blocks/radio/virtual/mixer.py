@@ -14,7 +14,7 @@ from oac_blocks.dsp.sample_history import SampleHistory
 from oac_blocks.radio import limits
 from oac_blocks.radio.virtual import link
 from oac_blocks.radio.virtual.air_settings import AirSettings
-from oac_blocks.radio.virtual.echoes import Echoes
+from oac_blocks.radio.virtual.echoes import AHEAD, Echoes
 from oac_blocks.radio.virtual.faults import Fault
 from oac_blocks.radio.virtual.feeder import Conversion, Feeder
 from oac_blocks.radio.virtual.node import Node
@@ -51,7 +51,7 @@ class Mixer:
 
     def __post_init__(self) -> None:
         self._feeders: dict[tuple[int, int], tuple[Feeder, SampleHistory]] = {}
-        self._echoes = Echoes(self.settings)
+        self.echoes = Echoes(self.settings)
 
     def ways(self, node: Node, blocks: int) -> list[Way]:
         """From every radio that this one may hear, for its next blocks."""
@@ -141,8 +141,8 @@ class Mixer:
         amplitudes = (10 ** ((gain_db - np.array(fades)) / 20)).astype(np.float32)[:, None]
         if settings.channel == "none" or sender is node:
             return link.Taps(amplitudes.astype(np.complex64), amplitudes.astype(np.complex64))
-        taps = self._echoes.taps(sender.index, node.index, node.rx_timeline.rate_hz, seconds)
-        return link.Taps(taps[:-1] * amplitudes, taps[1:] * amplitudes)
+        taps, ahead = self.echoes.taps(sender.index, node.index, node.rx_timeline.rate_hz, seconds)
+        return link.Taps(taps[:-1] * amplitudes, taps[1:] * amplitudes, ahead)
 
     def _interfere(self, antenna: Samples, node: Node) -> None:
         for fault in self.interferers:
@@ -168,6 +168,6 @@ def _conversion(sender: Node, node: Node) -> Conversion:
 
 def _lookahead(conversion: Conversion) -> int:
     if conversion.trivial:
-        return GUARD + 2
+        return GUARD + AHEAD + 2
     ratio = conversion.tx_rate_hz / conversion.rx_rate_hz
-    return math.ceil(ratio * (GUARD + 4)) + Feeder.lookahead(conversion)
+    return math.ceil(ratio * (GUARD + AHEAD + 4)) + Feeder.lookahead(conversion)
