@@ -127,8 +127,9 @@ def spread(
         )
         for i in range(n)
     )
+    lo_errors = tuple(lo_ppm * share for share in shares)
     starts = tuple(int(s) for s in rng.integers(0, largest_start_samples + 1, n))
     return AirSettings(
-        crystals, tuple(lo_ppm * share for share in shares), delays, starts, path_loss_db, leakage_db, snr_db, channel, fading,
+        crystals, lo_errors, delays, starts, path_loss_db, leakage_db, snr_db, channel, fading,
         coherence_seconds=coherence_seconds, seed=seed,
     )  # fmt: skip

@@ -46,18 +46,14 @@ def main(
     ppm: Annotated[float, typer.Option(help="Crystals: the first is true, the others go from +ppm to -ppm.")] = 0.0,
     walk: Annotated[float, typer.Option(min=0, help="Random walk of the crystals, ppm after one second.")] = 0.0,
     wobble: Annotated[float, typer.Option(min=0, help="Slow sine in the crystals' rates, ppm over 20 s.")] = 0.0,
-    lo_ppm: Annotated[
-        float, typer.Option(help="Oscillators are off by as much beside their crystals, likewise.")
-    ] = 0.0,
+    lo_ppm: Annotated[float, typer.Option(help="Likewise of the oscillators, beside their crystals.")] = 0.0,
     snr: Annotated[
         float | None,
         typer.Option(help="In dB, of a signal 12 dB below full scale at TX gain -10 dB [default: no noise]."),
     ] = None,
     channel: Annotated[str, typer.Option(help=f"Echoes: {', '.join(CHANNELS)}.")] = "none",
     fading: Annotated[str, typer.Option(help="With a channel: none, rayleigh or rician.")] = "rician",
-    coherence: Annotated[
-        float, typer.Option(min=0, help="Seconds in which the fading becomes another; 0: never.")
-    ] = 0.0,
+    coherence: Annotated[float, typer.Option(min=0, help="Seconds until the fading is another; 0: never.")] = 0.0,
     path_loss: Annotated[float, typer.Option(help="In dB: what TX gain and RX gain must make up for.")] = 40.0,
     leakage: Annotated[
         float, typer.Option(help="How loud a radio hears itself, in dB more than others. -200 and less is not at all.")
