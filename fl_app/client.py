@@ -63,12 +63,17 @@ class Broadcast:
 
 @dataclass(frozen=True, eq=False)
 class ClientReport:
-    """What a client has for round t. Without a payload it is dropped: its gradients were not finite."""
+    """What a client has for round t. Without a payload, here or at its radio, its gradients were not finite."""
 
     client: int
     payload: NDArray[Any] | None  # (k,): float32 entries in analog mode, int8 votes in one-bit mode
     loss: float
     seconds: float
+    by_radio: bool = False  # it waits at the client's own radio, whether the server knows it as well or not
+
+    @property
+    def is_sent(self) -> bool:
+        return self.by_radio or self.payload is not None
 
 
 @dataclass(frozen=True)

@@ -174,6 +174,11 @@ class Settings(BaseModel):
         fault = self.radios.fault(self.clients.n) if self.air.name == "pluto" else ""
         if fault:
             raise ValueError(f"[radios] {fault}")
+        if self.link.radio and self.air.name != "gnuradio":
+            raise ValueError(
+                f"[link] radio = {self.link.radio!r}: the air of flowgraphs is [air] name = 'gnuradio', "
+                f"not {self.air.name!r}"
+            )
         return self
 
     def toml(self) -> str:

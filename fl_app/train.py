@@ -10,9 +10,8 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fl_app.air.base import Air, Uplink
+from fl_app.air.base import Air
 from fl_app.air.votes import vote_error_rate
 from fl_app.checkpoints import Checkpoint
 from fl_app.client import Broadcast
@@ -49,10 +48,9 @@ class Training:
         reports = self.workers.train(Broadcast(t, server.w, server.selected))
         train_seconds = time.perf_counter() - started
         # All clients with finite gradients transmit at once, and the air adds them up.
-        heard = [report for report in reports if report.payload is not None]
-        payload = np.stack([report.payload for report in heard if report.payload is not None]) if heard else None
+        heard = [report for report in reports if report.is_sent]
         air_started = time.process_time()
-        uplink = None if payload is None else self._transmit(payload, [report.client for report in heard], t)
+        uplink = self.workers.uplink(self.air, heard, t) if heard else None
         air_cpu_seconds = time.process_time() - air_started
         # The server updates g_t, w_{t+1}, A_{t+1} and S_{t+1}.
         if uplink is not None and np.isfinite(uplink.received).all():
@@ -63,8 +61,9 @@ class Training:
             self.lost_in_a_row += 1
         accuracy, test_loss = self._evaluate(t) if evaluate else (None, None)
         errors, compared = 0, 0
-        if uplink is not None and payload is not None and self.air.mode == "onebit":
-            errors, compared = vote_error_rate(payload, uplink.received)
+        known = [report.payload for report in heard if report.payload is not None]
+        if uplink is not None and known and self.air.mode == "onebit":
+            errors, compared = vote_error_rate(np.stack(known), uplink.received)
         row = RoundFigures(
             round=t,
             k=k,
@@ -96,9 +95,6 @@ class Training:
             finite = [own for own in measured if all(np.isfinite(buffer).all() for buffer in own.values())]
             self.buffers = average_buffers(finite) if finite else self.buffers
         return self.workers.evaluate(self.server.w, self.buffers)
-
-    def _transmit(self, payload: NDArray[Any], clients: Sequence[int], t: int) -> Uplink:
-        return self.air.uplink(payload, np.array(clients, np.int64), t)
 
     def checkpoint(self, fingerprint: str) -> Checkpoint:
         """All that `restore` needs: everything else follows from the settings."""

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fl_app.air.base import Air, Uplink
 from fl_app.client import Broadcast, ClientGroup, ClientReport, Samples, Score, Task, blocks_of
 from fl_app.models import Buffers
 from fl_app.server import Server
@@ -54,6 +55,10 @@ class Workers(Protocol):
         """Accuracy (0..1) and mean loss on the test set."""
         ...
 
+    def uplink(self, air: Air, reports: Sequence[ClientReport], t: int) -> Uplink:
+        """All payloads of the round at once: what the server hears of them."""
+        ...
+
     def figures(self) -> dict[str, Any]:
         """What they add to the figures of the round that was just trained."""
         ...
@@ -85,6 +90,9 @@ class InProcess:
 
     def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> tuple[float, float]:
         return _total(self._group.evaluate(w, buffers), self._test_images)
+
+    def uplink(self, air: Air, reports: Sequence[ClientReport], t: int) -> Uplink:
+        return _through(air, reports, t)
 
     def figures(self) -> dict[str, Any]:
         return {}
@@ -143,6 +151,9 @@ class ProcessPool:
         scores: list[Score] = self._ask(("evaluate", w, buffers), "evaluating the model")
         return _total(scores, self._test_images)
 
+    def uplink(self, air: Air, reports: Sequence[ClientReport], t: int) -> Uplink:
+        return _through(air, reports, t)
+
     def figures(self) -> dict[str, Any]:
         return {}
 
@@ -190,6 +201,11 @@ def _death(worker: _Worker, what: str) -> WorkerError:
     how = f"was killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"ended with code {code}"
     hint = " (the system may have run out of memory)" if code == -signal.SIGKILL else ""
     return WorkerError(f"worker process {worker.process.pid} {how}{hint} while {what}")
+
+
+def _through(air: Air, reports: Sequence[ClientReport], t: int) -> Uplink:
+    payload = np.stack([report.payload for report in reports if report.payload is not None])
+    return air.uplink(payload, np.array([report.client for report in reports], np.int64), t)
 
 
 def _total(scores: Sequence[Score], images: int) -> tuple[float, float]:

@@ -13,21 +13,19 @@ import sys
 import tempfile
 import time
 import weakref
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pmt
 import zmq
 
+from fl_app.air import flow_messages
 from fl_app.air.base import Mode, Uplink
-from fl_app.air.bursts import layout
-from fl_app.air.loopback_settings import burst_votes, loopback_settings
+from fl_app.air.flow_bursts import ballots_of_all, uplink_in_bursts
+from fl_app.air.loopback_settings import loopback_settings
 from fl_app.air.payload import check_payload
 from fl_app.air.settings import AirSettings
-from oac_blocks import pdus
 from oac_blocks.dsp.checks import integer, require
 from oac_blocks.flows.endpoints import Endpoints, flowgraph_environment
 
@@ -61,21 +59,10 @@ class GnuradioAir:
         values, numbers = check_payload(payload, clients, t, self.mode, self.n_clients)
         if self._flowgraph is None:
             self._flowgraph = _Flowgraph(loopback_settings(self.settings, self.n_clients, self.seed))
-        k = values.shape[1]
-        # Who does not take part abstains; the others' votes stand where they stood.
-        ballots = np.zeros((self.n_clients, k), np.int8)
-        ballots[numbers] = values
-        bursts = -(-k // burst_votes(self.settings))
-        edges = [k * i // bursts for i in range(bursts + 1)]
-        received = np.empty(k, np.float32)
-        symbols, powers = 0, []
-        for first, stop in pairwise(edges):
-            received[first:stop], snr_db = self._flowgraph.vote(ballots[:, first:stop])
-            symbols += layout(stop - first, self.settings).symbols
-            powers.append(10 ** (snr_db / 10))
-        received /= np.float32(self.settings.repeats)
-        air_seconds = symbols * self.settings.numerology().symbol_seconds
-        return Uplink(received, symbols, air_seconds, float(10 * np.log10(np.mean(powers))))
+        flowgraph, ballots = self._flowgraph, ballots_of_all(values, numbers, self.n_clients)
+        return uplink_in_bursts(
+            values.shape[1], self.settings, lambda first, stop: flowgraph.vote(ballots[:, first:stop])
+        )
 
     def state(self) -> dict[str, Any]:
         return {}
@@ -133,19 +120,18 @@ class _Flowgraph:
 
     def vote(self, ballots: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.float32], float]:
         """One burst: all clients' votes (clients, k) to soft votes (k,) and the SNR in dB."""
-        asked = pdus.read_notice(self._receive(self._next))
-        assert isinstance(asked, dict)
-        for client, votes in enumerate(ballots):
-            message = pdus.make(votes, {"client": client, "round": asked["round"]})
-            self._payload.send(pmt.serialize_str(message))
-        while True:
-            answer = pdus.read(self._receive(self._soft_votes), np.float32)
-            if isinstance(answer, str):
-                raise FlowgraphError(f"the flowgraph sent what is no soft votes: {answer}")
-            if pmt.to_long(answer.metadata["round"]) == asked["round"]:
-                return answer.data, pmt.to_double(answer.metadata["snr_db"])
+        try:
+            call = flow_messages.read_call(self._receive(self._next))
+            for client, votes in enumerate(ballots):
+                self._payload.send(flow_messages.payload(call, client, votes))
+            while True:
+                decision = flow_messages.read_decision(self._receive(self._soft_votes))
+                if decision.call == call:
+                    return decision.soft_votes, decision.snr_db
+        except ValueError as error:
+            raise FlowgraphError(f"the flowgraph sent what cannot be read: {error}") from None
 
-    def _receive(self, socket: Any) -> Any:
+    def _receive(self, socket: Any) -> bytes:
         deadline = time.monotonic() + _ROUND_SECONDS
         while not socket.poll(_LOOK_MILLISECONDS):
             self._note_states()
@@ -158,13 +144,12 @@ class _Flowgraph:
                     f"the flowgraph gave no round within {_ROUND_SECONDS:.0f} s; clients: {self._states}"
                 )
         self._note_states()
-        return pmt.deserialize_str(socket.recv())
+        message: bytes = socket.recv()
+        return message
 
     def _note_states(self) -> None:
         while self._report.poll(0):
-            report = pdus.read_notice(pmt.deserialize_str(self._report.recv()))
-            if isinstance(report, dict):
-                self._states = report["states"]
+            self._states = ", ".join(flow_messages.read_states(self._report.recv()))
 
     def close(self) -> None:
         self._close()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +18,7 @@ import numpy.typing as npt
 from calibration.bench import Bench, BenchError, RoundOutcome
 from calibration.bench_radios import Alignment, RadioPlan, align
 from fl_app.air.base import Mode, Uplink
-from fl_app.air.bursts import layout
-from fl_app.air.loopback_settings import burst_votes
+from fl_app.air.flow_bursts import ballots_of_all, uplink_in_bursts
 from fl_app.air.payload import check_payload
 from fl_app.air.settings import AirSettings
 from oac_blocks.dsp.checks import integer, require
@@ -96,22 +94,14 @@ class PlutoAir:
     def uplink(self, payload: npt.NDArray[Any], clients: npt.NDArray[np.int64], t: int) -> Uplink:
         values, numbers = check_payload(payload, clients, t, self.mode, self.n_clients)
         self.start()
-        k = values.shape[1]
-        # Who does not take part abstains; the others' votes stand where they stood.
-        ballots = np.zeros((self.n_clients, k), np.int8)
-        ballots[numbers] = values
-        bursts = -(-k // burst_votes(self.settings))
-        received = np.empty(k, np.float32)
-        symbols, powers = 0, []
-        for first, stop in pairwise(k * i // bursts for i in range(bursts + 1)):
+        ballots = ballots_of_all(values, numbers, self.n_clients)
+
+        def send(first: int, stop: int) -> tuple[npt.NDArray[np.float32], float]:
             outcome = self._send(np.ascontiguousarray(ballots[:, first:stop]))
             assert outcome.soft_votes is not None
-            received[first:stop] = outcome.soft_votes
-            symbols += layout(stop - first, self.settings).symbols
-            powers.append(10 ** (outcome.snr_db / 10))
-        received /= np.float32(self.settings.repeats)
-        air_seconds = symbols * self.settings.numerology().symbol_seconds
-        return Uplink(received, symbols, air_seconds, float(10 * np.log10(np.mean(powers))))
+            return outcome.soft_votes, outcome.snr_db
+
+        return uplink_in_bursts(values.shape[1], self.settings, send)
 
     def _send(self, votes: npt.NDArray[np.int8]) -> RoundOutcome:
         """Rounds until one has carried the votes of somebody."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -40,6 +40,7 @@ class Welcome:
     fingerprint: str
     d: int
     payload_here: bool
+    by_radio: bool
     heartbeat_seconds: float
     silent_seconds: float
 
@@ -66,13 +67,25 @@ class Result:
 
     body: Mapping[str, Any]
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    kept: NDArray[Any] | None = None  # the payload, where it goes by radio
+
+
+@dataclass(frozen=True, eq=False)
+class Burst:
+    """Votes for a round of the radios, which count theirs by themselves."""
+
+    round: int
+    run: int
+    votes: NDArray[Any]
 
 
 class Caller:
     """One client of one run."""
 
-    def __init__(self, client: int, config_hash: str = "") -> None:
-        self.client, self._config_hash = client, config_hash
+    def __init__(
+        self, client: int, config_hash: str = "", hand_to_radio: Callable[[Burst], None] | None = None
+    ) -> None:
+        self.client, self._config_hash, self._hand_to_radio = client, config_hash, hand_to_radio
         self.phase: Phase = "joining"
         self.reason = ""  # why it was refused or stopped
         self.welcome: Welcome | None = None
@@ -91,6 +104,10 @@ class Caller:
     @property
     def heartbeat_seconds(self) -> float:
         return self.welcome.heartbeat_seconds if self.welcome else FIRST_HEARTBEAT_SECONDS
+
+    @property
+    def has_radio(self) -> bool:
+        return self._hand_to_radio is not None
 
     @property
     def is_over(self) -> bool:
@@ -175,6 +192,8 @@ class Caller:
             return self._on_model(message)
         if message.type == "work":
             return self._on_work(message, now)
+        if message.type == "transmit":
+            return self._on_transmit(message)
         if message.type != "beat":
             raise WireError(f"there is no message of type {message.type!r}")
         return []
@@ -188,6 +207,7 @@ class Caller:
             fingerprint=message.text("fingerprint", HASH_CHARS),
             d=message.whole("d", 1, MOST_PARAMETERS),
             payload_here=message.flag("payload_here"),
+            by_radio=message.flag("by_radio"),
             heartbeat_seconds=max(0.01, min(message.seconds("heartbeat_seconds"), 60.0)),
             silent_seconds=message.seconds("silent_seconds"),
         )
@@ -234,6 +254,18 @@ class Caller:
         run = self.welcome.config_hash
         self._wanted = Work(job, message.round, run, checksum, self._replica.w, self._replica.selected)
         return self._send_answer()  # if the one that we sent was lost
+
+    def _on_transmit(self, message: Message) -> list[list[Frame]]:
+        """A part of what was kept goes out now; nothing does if it is not there, as after a new start."""
+        first, stop = message.whole("first", 0, MOST_PARAMETERS), message.whole("stop", 0, MOST_PARAMETERS)
+        radio_round, run = message.whole("radio_round", 0, 2**62), message.whole("run", 0, 2**62)
+        key, result = self._answer or (("", NO_ROUND, "", ""), Result({}))
+        if key[:2] != ("train", message.round) or result.kept is None or self._hand_to_radio is None:
+            return []
+        if not first < stop <= result.kept.size:
+            raise WireError(f"transmit: entries {first} to {stop} of {result.kept.size}")
+        self._hand_to_radio(Burst(radio_round, run, result.kept[first:stop]))
+        return []
 
     def _check_phase(self, message: Message) -> None:
         if self.phase not in ("prepared", "ready"):

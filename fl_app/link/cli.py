@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Bind = Annotated[str | None, typer.Option(help="Where to listen: tcp://HOST:PORT or ipc://PATH.")]
 Keys = Annotated[Path | None, typer.Option(help="The folder of the keys that `fl_app keys` made.")]
 Air = Annotated[str | None, typer.Option(help="ideal, fading, waveform or gnuradio.")]
+RADIO_HELP = "Votes go by radio: the address that `fl_app radio` printed, tcp://127.0.0.1:7790 or ipc://FOLDER."
+Radio = Annotated[str | None, typer.Option(metavar="ADDRESS", help=RADIO_HELP)]
 Resume = Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with the run in this folder.")]
 
 
@@ -37,17 +39,24 @@ def server(
     out: Out = None,
     resume: Resume = None,
     air: Air = None,
+    radio: Radio = None,
+    audit_votes: Annotated[
+        bool, typer.Option("--audit-votes", help="Clients with radios tell us their votes too, to count wrong ones.")
+    ] = False,
     as_json: Json = False,
     status_lines: Annotated[bool, typer.Option("--status-lines", hidden=True)] = False,
 ) -> None:
     """Train with clients that connect from elsewhere.
 
     Example: fl_app server quickstart --bind tcp://0.0.0.0:7780 --keys keys
+    Example: fl_app server quickstart --radio tcp://127.0.0.1:7790
     """
     with clear_errors():
-        settings, path = run_of(config, changes, out, resume, {"air.name": air})
-        if bind is not None:
-            settings = settings.with_values(link={"bind": bind})
+        name = air if radio is None or resume is not None else air or "gnuradio"
+        settings, path = run_of(config, changes, out, resume, {"air.name": name})
+        # How this machine is reached is its own business, in a resumed run as well.
+        here = {"bind": bind, "radio": radio, "audit_votes": audit_votes or None}
+        settings = settings.with_values(link={key: value for key, value in here.items() if value is not None})
         from fl_app.link.keys import server_keys
         from fl_app.link.server import Link, serve
 
@@ -83,10 +92,12 @@ def client(
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1.")] = None,
     patience_seconds: Annotated[float, typer.Option(min=1, help="How long to wait for a silent server.")] = 600.0,
     no_training: Annotated[bool, typer.Option("--no-training", help="Draw votes at random, to try a link.")] = False,
+    radio: Radio = None,
 ) -> None:
     """Take part in a run: train on this client's share of the data, and reconnect when the server comes back.
 
     Example: fl_app client --server tcp://192.168.1.2:7780 --id 0 --keys keys
+    Example: fl_app client --server tcp://127.0.0.1:7780 --id 0 --radio tcp://127.0.0.1:7790
     """
     with clear_errors():
         if changes and config is None:
@@ -104,9 +115,13 @@ def client(
             local["run"]["device"] = device
         trainer: Trainer = RandomVoter(number) if no_training else ModelTrainer(number, local)
         own_hash = "" if config is None else config_hash(load_settings(config, changes or []))
-        taking_part = Client(
-            server, Caller(number, own_hash), trainer, client_keys(keys, number) if keys else None, tell=say
-        )
+        own_radio = None
+        if radio is not None:
+            from fl_app.link.radio_bench import OwnRadio
+
+            own_radio = OwnRadio(radio, number)
+        own_keys = client_keys(keys, number) if keys else None
+        taking_part = Client(server, Caller(number, own_hash, own_radio), trainer, own_keys, tell=say)
         with stop_on_signal(lambda _text: say(f"client {number}: leaving")) as should_stop:
             try:
                 reason = taking_part.run(patience_seconds, should_stop)
@@ -114,6 +129,8 @@ def client(
                 raise typer.Exit(EXIT_CODE) from None
             finally:
                 taking_part.close()
+                if own_radio is not None:
+                    own_radio.close()
         say(f"client {number}: {reason}")
         if should_stop():
             raise typer.Exit(EXIT_CODE)

@@ -15,6 +15,7 @@ from typing import Any
 import zmq
 
 from fl_app.config import ConfigError
+from fl_app.link import curve
 from fl_app.link.address import is_local
 from fl_app.link.caller import Caller, Phase, Result, Work
 from fl_app.link.keys import ClientKeys
@@ -70,9 +71,7 @@ class Client:
         socket.set(zmq.RECONNECT_IVL, RECONNECT_MS)
         socket.set(zmq.RECONNECT_IVL_MAX, RECONNECT_MOST_MS)
         if keys is not None:
-            socket.set(zmq.CURVE_SERVERKEY, keys.server.encode())
-            socket.set(zmq.CURVE_PUBLICKEY, keys.pair.public.encode())
-            socket.set(zmq.CURVE_SECRETKEY, keys.pair.secret.encode())
+            curve.as_client(socket, keys)
         try:
             socket.connect(self._server)
         except zmq.ZMQError as error:
@@ -134,6 +133,8 @@ class Client:
                 outcome, self._busy = self._busy.result(), None
                 self._finished(outcome)
             if caller.phase == "preparing" and caller.welcome is not None:
+                if caller.welcome.by_radio and not caller.has_radio:
+                    raise ClientError("the votes of this run go by radio: say --radio, the address of its flowgraph")
                 self._start(self._trainer.prepare, caller.welcome)
             elif (work := caller.next_work()) is not None:
                 self._working_on = work

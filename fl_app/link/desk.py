@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,11 @@ class Desk:
         assert self.job is not None
         job, self.job = self.job, None
         return job
+
+    def transmit(self, clients: Collection[int], round_: int, burst: Mapping[str, int]) -> list[Outgoing]:
+        """To these clients: hand a part of the payload of this round to your radio."""
+        sessions = [self.by_client[client] for client in clients if client in self.by_client]
+        return [self._send(session, "transmit", burst, round_) for session in sessions]
 
     def ready(self) -> list[Session]:
         return [session for session in self.sessions.values() if session.state == "ready"]
@@ -207,6 +212,7 @@ class Desk:
             "fingerprint": terms.fingerprint,
             "d": terms.d,
             "payload_here": terms.payload_here,
+            "by_radio": terms.by_radio,
             "heartbeat_seconds": terms.heartbeat_seconds,
             "silent_seconds": terms.silent_seconds,
         }
@@ -258,7 +264,7 @@ class Desk:
             payload = self._payload(message, job.k)
         elif message.arrays:
             raise WireError("done: there is an array, and none was due")
-        self._take(session, job, Answer(session.client, seconds, loss, payload))
+        self._take(session, job, Answer(session.client, seconds, loss, sent, payload))
         return []
 
     def _payload(self, message: Message, k: int) -> NDArray[Any]:

@@ -62,10 +62,13 @@ class Screen:
 
     def render(self) -> RenderableType:
         table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
-        for heading in ("client", "state", "last answer", "late"):
-            table.add_column(heading, justify="left" if heading == "state" else "right")
+        by_radio = any("radio" in client for client in self._clients)
+        for heading in ("client", "state", *(["radio"] if by_radio else []), "last answer", "late"):
+            table.add_column(heading, justify="left" if heading in ("state", "radio") else "right")
         for client in self._clients:
-            table.add_row(str(client["id"]), self._state(client), _seconds(client["seconds"]), str(client["late"]))
+            radio = [_radio(client.get("radio", ""))] if by_radio else []
+            answers = (_seconds(client["seconds"]), str(client["late"]))
+            table.add_row(str(client["id"]), self._state(client), *radio, *answers)
         parts: list[RenderableType] = [
             Text(self._settings.headline(), style="bold"),
             Text(self._run, style="dim"),
@@ -99,6 +102,10 @@ class Screen:
             f"AoU {row['mean_aou']:.1f}  vote errors {percent(row['vote_error_rate'])}  "
             f"absent {row['absent_clients']}  {row['seconds']:.2f} s a round  {sent} to each client"
         )
+
+
+def _radio(state: str) -> Text:
+    return Text(state or "not heard", style="green" if state == "tracking" else "yellow")
 
 
 def _seconds(value: float | None) -> str:

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zmq
 from numpy.typing import NDArray
 from zmq.auth.thread import ThreadAuthenticator
 
+from fl_app.air.base import Air, Uplink
 from fl_app.client import Broadcast, ClientReport, Samples, Task
 from fl_app.config import ConfigError, Settings
+from fl_app.link import curve
 from fl_app.link.address import is_local, on_loopback
 from fl_app.link.desk import Desk
 from fl_app.link.downlink import change_of, checksum_of, whole_model
@@ -32,12 +34,17 @@ from fl_app.server import Server
 from fl_app.train import train
 from fl_app.workers import DataOf, InProcess
 
+if TYPE_CHECKING:
+    from fl_app.link.radio_bench import RadioBench
+    from fl_app.link.radio_uplink import RadioUplink
+
 _log = logging.getLogger(__name__)
 
 QUEUED_MESSAGES = 32  # from a client, and to one that does not read; what it misses then, it asks for
 BACKLOG = 1024  # connections that may come at the same moment
 MESSAGES_AT_ONCE = 256  # before the clock is looked at again
 FAREWELL_SECONDS = 2.0  # how long clients are told that the run is over
+STOP_SECONDS = 5.0  # how long silent radios are waited for once the run is asked to stop
 
 Status = dict[str, Any]
 
@@ -82,11 +89,8 @@ class Link:
         socket.set(zmq.RCVHWM, QUEUED_MESSAGES)
         socket.set(zmq.BACKLOG, BACKLOG)
         if self.keys is not None:
-            self._authenticator = ThreadAuthenticator(self._context)
-            self._authenticator.start()
-            self._authenticator.configure_curve_callback("*", _Admission(self.keys.admitted))
-            socket.set(zmq.CURVE_SERVER, 1)
-            socket.set(zmq.CURVE_SECRETKEY, self.keys.pair.secret.encode())
+            self._authenticator = curve.guard(self._context, self.keys)
+            curve.as_server(socket, self.keys)
         _bind(socket, self.endpoint)
         self._tell(
             f"listening on {self.endpoint}, " + ("for clients with listed keys" if self.keys else "without keys")
@@ -117,8 +121,8 @@ class Link:
         assert self.desk is not None
         return session is not None and self._send_one(self.desk.beat(session))
 
-    def pump(self, seconds: float) -> None:
-        """Let messages in and out, for so long or until some have come."""
+    def pump(self, seconds: float, also: Sequence[zmq.Socket[bytes]] = ()) -> None:
+        """Let messages in and out, for so long or until some have come, here or at these other sockets."""
         desk = self.desk
         assert desk is not None
         now = time.monotonic()
@@ -128,7 +132,10 @@ class Link:
             self._beat_at = now + desk.terms.heartbeat_seconds
             self.send(desk.beats())
         seconds = max(0.0, min(seconds, self._beat_at - now))
-        came = self._socket.poll(int(1000 * seconds) + 1)
+        poller = zmq.Poller()
+        for one in (self._socket, *also):
+            poller.register(one, zmq.POLLIN)
+        came = self._socket in dict(poller.poll(int(1000 * seconds) + 1))
         self._listened_at = time.monotonic()
         for _ in range(MESSAGES_AT_ONCE if came else 0):
             try:
@@ -139,12 +146,7 @@ class Link:
 
     def _user(self, frame: zmq.Frame) -> str | None:
         """Whose connection it is, as CURVE has shown."""
-        if self.keys is None:
-            return None
-        try:
-            return str(frame.get("User-Id"))
-        except zmq.ZMQError:
-            return "nobody"  # no key that could be listed
+        return None if self.keys is None else curve.user_of(frame)
 
     def farewell(self, reason: str) -> None:
         """Tell all clients that the run is over, until they have left or some time has passed."""
@@ -171,19 +173,6 @@ def _bind(socket: zmq.Socket[bytes], endpoint: str) -> str:
     return socket.get_string(zmq.LAST_ENDPOINT)
 
 
-class _Admission:
-    """Whom the server lets in: who has a key that is listed, and nobody else."""
-
-    def __init__(self, admitted: dict[str, int]) -> None:
-        self._admitted = admitted
-
-    def callback(self, _domain: str, key: bytes) -> bool:
-        if key.decode("ascii", "replace") in self._admitted:
-            return True
-        _log.warning("refused a connection with a key that is not listed: %s", key.decode("ascii", "replace"))
-        return False
-
-
 class LinkWorkers(InProcess):
     """Clients elsewhere. The test set is evaluated here."""
 
@@ -204,6 +193,14 @@ class LinkWorkers(InProcess):
         self._updates = 0
         self._status_at = 0.0
         self._absent = 0
+        self._bench: RadioBench | None = None
+        self._radio: RadioUplink | None = None
+        if settings.link.radio:
+            from fl_app.link.radio_bench import RadioBench  # needs GNU Radio, which a server without radios does not
+            from fl_app.link.radio_uplink import RadioUplink
+
+            self._bench = RadioBench(settings.link.radio, settings.clients.n)
+            self._radio = RadioUplink(self._bench, settings.link.min_clients, self._tell_to_transmit, self._listen)
 
     def assign(self, task: Task, n_clients: int, data_of: DataOf, test: Samples) -> None:  # noqa: ARG002
         super().assign(task, 0, data_of, test)  # the clients' data is theirs
@@ -226,6 +223,8 @@ class LinkWorkers(InProcess):
             cut_off_after=link.cut_off_after,
             buffers=self._specs,
             admitted=None if self._link.keys is None else self._link.keys.admitted,
+            payload_here=self._radio is None or link.audit_votes,
+            by_radio=self._radio is not None,
         )
         self._desk = Desk(terms, lambda: whole_model(server), self._link.is_reachable)
 
@@ -236,7 +235,27 @@ class LinkWorkers(InProcess):
         self._follow(broadcast.t)
         answers = self._ask("train", broadcast.t)
         self._absent = self._settings.clients.n - len(answers)
-        return [ClientReport(one.client, one.payload, one.loss, one.seconds) for one in answers]
+        by_radio = self._radio is not None
+        return [ClientReport(one.client, one.payload, one.loss, one.seconds, by_radio and one.sent) for one in answers]
+
+    def uplink(self, air: Air, reports: Sequence[ClientReport], t: int) -> Uplink:
+        if self._radio is None:
+            return super().uplink(air, reports, t)
+        clients = [report.client for report in reports]
+        uplink, voters = self._radio.collect(clients, t, self._server.selected.size, self._settings.air)
+        self._absent += len(clients) - voters
+        return uplink
+
+    def _listen(self, silent_seconds: float) -> None:
+        """To clients and to the radios' flowgraph, for a moment."""
+        assert self._bench is not None
+        if self._should_stop() and silent_seconds > STOP_SECONDS:
+            raise KeyboardInterrupt  # the flowgraph may be gone, and there may never be a whole round to finish
+        self._link.pump(self._settings.link.heartbeat_seconds / 4, self._bench.sockets)
+        self._show_status_sometimes()
+
+    def _tell_to_transmit(self, clients: Collection[int], t: int, burst: Mapping[str, int]) -> None:
+        self._link.send(self._desk.transmit(clients, t, burst))
 
     def measure(self, t: int, w: NDArray[np.float32]) -> list[Buffers]:  # noqa: ARG002
         self._follow(t + 1)  # the model after round t is the one that round t + 1 starts from
@@ -314,14 +333,25 @@ class LinkWorkers(InProcess):
             if self._should_stop() and not working:
                 raise KeyboardInterrupt  # there may never be a whole round to finish
         self._link.pump(link.heartbeat_seconds / 4)
+        self._show_status_sometimes()
+
+    def _show_status_sometimes(self) -> None:
         now = time.monotonic()
         if now >= self._status_at:
-            self._status_at = now + link.heartbeat_seconds / 4
+            self._status_at = now + self._settings.link.heartbeat_seconds / 4
             self.show_status()
+
+    def close(self) -> None:
+        super().close()
+        if self._bench is not None:
+            self._bench.close()
 
     def show_status(self) -> None:
         now = time.monotonic()
-        status = {"clients": self._desk.snapshot(now), "counts": dict(self._desk.counts)}
+        clients = self._desk.snapshot(now)
+        if self._bench is not None:
+            clients = [{**client, "radio": self._bench.state_of(client["id"])} for client in clients]
+        status = {"clients": clients, "counts": dict(self._desk.counts)}
         self._on_status({**status, "round": None if self._desk.job is None else self._desk.job.round})
 
 

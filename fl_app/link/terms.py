@@ -36,7 +36,8 @@ class Terms:
     cut_off_after: int
     buffers: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)  # name -> dtype, shape
     admitted: Mapping[str, int] | None = None  # public key -> client's number; None without CURVE
-    payload_here: bool = True  # the payload comes with `done`; otherwise the client hands it to a radio by itself
+    payload_here: bool = True  # the payload comes with `done`
+    by_radio: bool = False  # the client keeps it, and hands it to its radio when the server says which round it is for
 
     @property
     def max_bytes(self) -> int:
@@ -73,11 +74,13 @@ class Session:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a client has for a job. Training: payload (None where it is not finite), loss. Measuring: arrays."""
+    """What a client has for a job. Training: payload, loss; `sent` is False where the gradients are not finite, and the
+    payload is None also where it goes by radio alone. Measuring: arrays."""
 
     client: int
     seconds: float
     loss: float = 0.0
+    sent: bool = False
     payload: NDArray[Any] | None = None
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 

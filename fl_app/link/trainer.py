@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from fl_app.config import ConfigError, Settings, check
 from fl_app.link.caller import Result, Welcome, Work
-from fl_app.link.payload import Outlet, ToServer
 from fl_app.streams import stream
 
 
@@ -37,11 +36,11 @@ def settings_of(welcome: Welcome) -> Settings:
     return check(tree, "the server's config")
 
 
-def trained(round_: int, payload: NDArray[Any] | None, loss: float, seconds: float, outlet: Outlet) -> Result:
+def trained(welcome: Welcome, payload: NDArray[Any] | None, loss: float, seconds: float) -> Result:
     """The answer to a training round; without a payload the gradients were not finite."""
-    sent = None if payload is None else outlet.hand_over(round_, payload)
     body = {"loss": loss, "seconds": seconds, "sent": payload is not None}
-    return Result(body, {} if sent is None else {"payload": sent})
+    told = {"payload": payload} if payload is not None and welcome.payload_here else {}
+    return Result(body, told, payload if welcome.by_radio else None)
 
 
 @dataclass
@@ -50,8 +49,8 @@ class ModelTrainer:
 
     client: int
     local: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    outlet: Outlet = field(default_factory=ToServer)
     _group: Any = None
+    _welcome: Welcome | None = None
 
     def prepare(self, welcome: Welcome) -> tuple[int, str]:
         from fl_app.client import ClientGroup  # torch takes its time, and is wanted in the thread that trains
@@ -59,15 +58,19 @@ class ModelTrainer:
 
         settings = settings_of(welcome).with_values(**{name: dict(values) for name, values in self.local.items()})
         prepared = prepare(settings)
-        self._group = ClientGroup(prepared.task, {self.client: prepared.data_of(self.client)}, {})
+        self._group, self._welcome = (
+            ClientGroup(prepared.task, {self.client: prepared.data_of(self.client)}, {}),
+            welcome,
+        )
         return prepared.server.d, prepared.fingerprint
 
     def work(self, work: Work) -> Result:
         from fl_app.client import Broadcast
 
+        assert self._welcome is not None
         if work.kind == "train":
             (report,) = self._group.train(Broadcast(work.round, work.w, work.selected))
-            return trained(work.round, report.payload, report.loss, report.seconds, self.outlet)
+            return trained(self._welcome, report.payload, report.loss, report.seconds)
         started = time.perf_counter()
         ((_, buffers),) = self._group.measure(work.round, work.w)
         return Result({"seconds": time.perf_counter() - started}, buffers)
@@ -83,15 +86,17 @@ class RandomVoter:
     client: int
     before: Callable[[int], None] = lambda _round: None
     _settings: Settings | None = None
+    _welcome: Welcome | None = None
 
     def prepare(self, welcome: Welcome) -> tuple[int, str]:
-        self._settings = settings_of(welcome)
+        self._settings, self._welcome = settings_of(welcome), welcome
         if self._settings.model.name != "cnn":
             raise ConfigError("a client without training cannot measure batch norm: it needs [model] name = 'cnn'")
         return welcome.d, welcome.fingerprint
 
     def work(self, work: Work) -> Result:
         assert self._settings is not None
+        assert self._welcome is not None
         assert work.kind == "train", "the CNN has no statistics to measure"
         self.before(work.round)
         rng = stream(self._settings.run.seed, "random votes", work.round, self.client)
@@ -100,4 +105,4 @@ class RandomVoter:
             payload = rng.integers(0, 2, work.selected.size, np.int8) * np.int8(2) - np.int8(1)
         else:
             payload = rng.standard_normal(work.selected.size, np.float32)
-        return trained(work.round, payload, 0.0, 0.0, ToServer())
+        return trained(self._welcome, payload, 0.0, 0.0)

@@ -35,6 +35,8 @@ LOOK_SECONDS = 0.1
 LEAVE_SECONDS = 5.0  # for clients to leave by themselves, once the server is gone
 KILL_SECONDS = 3.0  # after SIGTERM
 LOG_LINES = 8
+STARTS_AGAIN = 5  # of a flowgraph that ends by itself
+SERVER, RADIO, CLIENT = "server", "radio", "client-"
 PR_SET_PDEATHSIG = 1
 
 
@@ -56,6 +58,8 @@ class Bench:
     def __init__(self, logs: Path) -> None:
         self._logs = logs
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._arguments: dict[str, list[str]] = {}
+        self._starts: dict[str, int] = {}
         logs.mkdir(parents=True, exist_ok=True)
 
     def start(self, name: str, arguments: list[str], stdout: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
@@ -70,8 +74,20 @@ class Bench:
                 process_group=0,
                 preexec_fn=lambda: die_with(parent),
             )
-        self.processes[name] = process
+        self.processes[name], self._arguments[name] = process, arguments
         return process
+
+    def start_again(self, name: str) -> None:
+        """BenchError if it has ended too often."""
+        self._starts[name] = self._starts.get(name, 0) + 1
+        if self._starts[name] > STARTS_AGAIN:
+            raise BenchError(f"{name} has ended {self._starts[name]} times; {self.last_words(name)}")
+        self.start(name, self._arguments[name])
+
+    def stop(self, name: str) -> None:
+        """Ask it to end, if it is there."""
+        if name in self.running():
+            self.processes[name].terminate()
 
     def log_of(self, name: str) -> Path:
         return self._logs / f"{name}.log"
@@ -82,6 +98,9 @@ class Bench:
 
     def running(self) -> list[str]:
         return [name for name, process in self.processes.items() if process.poll() is None]
+
+    def ended(self) -> list[str]:
+        return [name for name, process in self.processes.items() if process.poll() is not None]
 
     def take_down(self, patience_seconds: float) -> None:
         """Wait for all to end; those that do not are asked, then killed."""
@@ -114,16 +133,23 @@ def bring_up(settings: Settings, run: Path, as_json: bool, no_training: bool) ->
     with tempfile.TemporaryDirectory(prefix="fl_app-") as folder, Bench(run / "logs") as bench:
         endpoint = f"ipc://{folder}/server"
         arguments = ["server", "--resume", str(run), "--bind", endpoint, "--status-lines"]
-        server = bench.start("server", arguments, subprocess.PIPE)
+        options = ["--no-training"] if no_training else []
+        if settings.air.name == "gnuradio" and not settings.link.radio:
+            bench.start(RADIO, _loopback(settings, run, folder))
+            options += ["--radio", f"ipc://{folder}"]
+            arguments += ["--radio", f"ipc://{folder}", "--audit-votes"]
+        elif settings.link.radio:
+            options += ["--radio", settings.link.radio]
+        server = bench.start(SERVER, arguments, subprocess.PIPE)
         for number in range(settings.clients.n):
-            options = ["--no-training"] if no_training else []
-            bench.start(f"client-{number}", ["client", "--server", endpoint, "--id", str(number), *options])
+            bench.start(f"{CLIENT}{number}", ["client", "--server", endpoint, "--id", str(number), *options])
         with stop_on_signal(lambda text: screen.note(text)) as should_stop, _live(console, screen) as refresh:
             try:
                 _watch(bench, server, screen, should_stop, refresh)
             except KeyboardInterrupt:
                 bench.take_down(0.0)
         code = server.wait()
+        bench.stop(RADIO)
         # Without the server's word that the run is over clients would wait for it to come back.
         bench.take_down(LEAVE_SECONDS if code == 0 else 0.0)
     if code and should_stop():
@@ -161,17 +187,30 @@ def _watch(
             if should_stop() and not asked:
                 asked = True
                 server.send_signal(signal.SIGINT)
-            for name, process in bench.processes.items():
-                code = process.poll()
-                if process is not server and code is not None and screen.result is None:
-                    screen.ended(int(name.removeprefix("client-")), code)
-            if bench.running() == ["server"] and screen.result is None and not asked:
-                names = [name for name in bench.processes if name != "server"]
-                raise BenchError(f"all clients have ended; {bench.last_words(names[0])}")
+            if screen.result is None:
+                _look_after(bench, screen, asked)
         os.set_blocking(server.stdout.fileno(), True)
         for event in next(lines):
             screen.take(event)
         refresh()
+
+
+def _look_after(bench: Bench, screen: Screen, asked: bool) -> None:
+    """Processes that ended before the run was over: the others go on without a client, and with a new flowgraph."""
+    for name in bench.ended():
+        code = bench.processes[name].returncode
+        if name == RADIO:
+            screen.note(f"the flowgraph ended with code {code}; it is started anew")
+            bench.start_again(name)
+        elif name != SERVER:
+            screen.ended(int(name.removeprefix(CLIENT)), code)
+    if not any(name.startswith(CLIENT) for name in bench.running()) and not asked:
+        raise BenchError(f"all clients have ended; {bench.last_words(f'{CLIENT}0')}")
+
+
+def _loopback(settings: Settings, run: Path, folder: str) -> list[str]:
+    """The command of a flowgraph for all clients."""
+    return ["radio", str(run / "config.toml"), "--loopback", str(settings.clients.n), "--folder", folder]
 
 
 def _lines(stream: IO[bytes]) -> Iterator[list[dict[str, Any]]]:

@@ -11,30 +11,64 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _LONGEST_PATH = 100  # what a Unix socket's address holds, less a margin
+_BETWEEN_FLOWGRAPHS = ("status", "orders")
+_FOR_THE_APPLICATION = ("next", "soft_votes", "ballot", "report")
+_LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True)
 class Endpoints:
-    payload: str  # the application pushes votes here
-    next: str  # and pulls from the others
+    """Of the server's flowgraph, or of the loopback, as an application sees it."""
+
+    next: str  # the application reads these three
     soft_votes: str
     report: str
+    ballot: str  # and pushes to these
+    payload: str = ""  # the loopback takes all clients' votes here
 
     @classmethod
     def in_folder(cls, folder: Path) -> Endpoints:
-        names = ("payload", "next", "soft_votes", "report")
+        names = ("next", "soft_votes", "report", "ballot", "payload")
         longest = max(len(str(folder / name)) for name in names)
         if longest > _LONGEST_PATH:
             raise ValueError(f"folder must have a path shorter than {_LONGEST_PATH - 11} characters, got {folder}")
         return cls(*(f"ipc://{folder / name}" for name in names))
 
+    @classmethod
+    def at(cls, address: str) -> Endpoints:
+        """Those of a bench by its address: ``tcp://127.0.0.1:7790``, or ``ipc://FOLDER`` for a loopback."""
+        if address.startswith("ipc://"):
+            return cls.in_folder(Path(address.removeprefix("ipc://")))
+        host, port = _host_and_port(address)
+        server = bench_endpoints(host, port, None)
+        return cls(**{name: server[name] for name in _FOR_THE_APPLICATION})
+
+
+def payload_endpoint(address: str, client: int) -> str:
+    """Where client ``client`` of the bench at this address pushes its votes."""
+    if address.startswith("ipc://"):
+        return Endpoints.at(address).payload
+    return bench_endpoints(*_host_and_port(address), client)["payload"]
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, colon, port = address.removeprefix("tcp://").rpartition(":")
+    if not address.startswith("tcp://") or not colon or not host or not port.isdecimal():
+        raise ValueError(f"a bench's address must be tcp://HOST:PORT or ipc://FOLDER, got {address!r}")
+    return host, int(port)
+
 
 def bench_endpoints(host: str, port: int, client: int | None) -> dict[str, str]:
-    """Of one Pluto's flowgraph: the server's four ports from ``port`` on, behind them one for each client's votes."""
-    at = [f"tcp://{host}:{port + i}" for i in range(4)]
+    """Of one Pluto's flowgraph: the server's six ports from ``port`` on, behind them one for each client's votes.
+
+    An application's flowgraph is beside it, so these sockets are on this machine; flowgraphs may be apart.
+    """
+    outside = {name: f"tcp://{host}:{port + i}" for i, name in enumerate(_BETWEEN_FLOWGRAPHS)}
+    first = port + len(outside)
+    inside = {name: f"tcp://{_LOOPBACK}:{first + i}" for i, name in enumerate(_FOR_THE_APPLICATION)}
     if client is None:
-        return dict(zip(("status", "orders", "next", "soft_votes"), at, strict=True))
-    return {"status": at[0], "orders": at[1], "payload": f"tcp://127.0.0.1:{port + 4 + client}"}
+        return outside | inside
+    return {**outside, "payload": f"tcp://{_LOOPBACK}:{first + len(inside) + client}"}
 
 
 def flowgraph_environment() -> dict[str, str]:

@@ -65,6 +65,7 @@ class LoopbackSettings:
     dc_nulls: int = 8
 
     # Time
+    arm_seconds: float = 0.0  # how long a round waits for votes; 0: until all clients have theirs
     answer_samples: int = 131_072
     chunk_samples: int = 131_072  # blocks in Python take turns: fewer and longer ones are a sixth faster than 65,536
 
@@ -187,7 +188,7 @@ class loopback(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
             turnaround_samples=settings.answer_samples,
             sample_rate_hz=settings.sample_rate_hz,
         )
-        self.control = round_control(settings.clients, settings.rounds)
+        self.control = round_control(settings.clients, settings.rounds, arm_seconds=settings.arm_seconds)
 
     def _make_clients(self, settings: LoopbackSettings) -> None:
         # The way down takes time in a flowgraph that it does not take in the air: a client answers earlier by that.

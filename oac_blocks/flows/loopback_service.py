@@ -22,17 +22,26 @@ _POLL_MILLISECONDS = 10
 
 
 class linked_loopback(loopback):  # noqa: N801 (GNU Radio's way of naming)
-    """The flowgraph with its sockets: payload in; next, soft votes and the calibrator's report out."""
+    """The flowgraph with its sockets: payloads and ballots in; next, soft votes and the calibrator's report out.
+
+    Where rounds wait for all clients, there is one application, and it misses nothing: it pulls. Where they do not,
+    they go on whoever listens: applications subscribe.
+    """
 
     def __init__(self, settings: LoopbackSettings, endpoints: Endpoints) -> None:
         loopback.__init__(self, settings)
-        self.payload_socket = zeromq.pull_msg_source(endpoints.payload, _POLL_MILLISECONDS, True)
+        self.payload_socket, self.ballot_socket = (
+            zeromq.pull_msg_source(endpoint, _POLL_MILLISECONDS, True)
+            for endpoint in (endpoints.payload, endpoints.ballot)
+        )
+        make_sink = zeromq.pub_msg_sink if settings.arm_seconds else zeromq.push_msg_sink
         self.next_socket, self.soft_votes_socket, self.report_socket = (
-            zeromq.push_msg_sink(endpoint, _POLL_MILLISECONDS, True)
+            make_sink(endpoint, _POLL_MILLISECONDS, True)
             for endpoint in (endpoints.next, endpoints.soft_votes, endpoints.report)
         )
         for client in self.clients:
             self.msg_connect((self.payload_socket, "out"), (client, "payload"))
+            self.msg_connect((self.ballot_socket, "out"), (client, "orders"))
         self.msg_connect((self.control, "next"), (self.next_socket, "in"))
         self.msg_connect((self.receiver, "soft_votes"), (self.soft_votes_socket, "in"))
         self.msg_connect((self.calibrator, "report"), (self.report_socket, "in"))

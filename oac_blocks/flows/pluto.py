@@ -48,6 +48,7 @@ class PlutoSettings:
     turnaround_samples: int = 262_144
     answer_samples: int = 524_288
     slot_samples: int = 524_288
+    arm_seconds: float = 2.0  # how long a round waits for votes
     amplitude: float = 0.1  # of a subcarrier: 192 of them with their peaks stay below full scale
     trigger_amplitude: float = 0.5
 
@@ -110,6 +111,8 @@ class ServerEndpoints:
     orders: str  # and subscribe here
     next: str  # applications subscribe here: the round that votes are wanted for
     soft_votes: str  # and here
+    ballot: str  # and push here: how many votes the round has, and who takes part
+    report: str  # what the calibrator knows of each client, for applications that subscribe
 
 
 class pluto_server(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
@@ -134,12 +137,16 @@ class pluto_server(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
         self.calibrator = drift_calibrator(
             settings.clients, turnaround_samples=settings.answer_samples, sample_rate_hz=settings.sample_rate_hz
         )
-        self.control = round_control(settings.clients, deadline_seconds=settings.deadline_seconds)
+        self.control = round_control(
+            settings.clients, deadline_seconds=settings.deadline_seconds, arm_seconds=settings.arm_seconds
+        )
         self.status = zeromq.pull_msg_source(endpoints.status, _POLL_MILLISECONDS, True)
         self.orders = zeromq.pub_msg_sink(endpoints.orders, _POLL_MILLISECONDS, True)
         self.next = zeromq.pub_msg_sink(endpoints.next, _POLL_MILLISECONDS, True)
         # PUB and not PUSH: a socket that nobody pulls from would keep the flowgraph from stopping.
         self.soft_votes = zeromq.pub_msg_sink(endpoints.soft_votes, _POLL_MILLISECONDS, True)
+        self.report = zeromq.pub_msg_sink(endpoints.report, _POLL_MILLISECONDS, True)
+        self.ballot = zeromq.pull_msg_source(endpoints.ballot, _POLL_MILLISECONDS, True)
         self.connect(self.trigger, self.radio.transmitter)
         self.connect(self.radio.receiver, self.receiver)
         for source, target in self._messages():
@@ -150,6 +157,8 @@ class pluto_server(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
             ((self.status, "out"), (self.calibrator, "status")),
             ((self.status, "out"), (self.control, "status")),
             ((self.calibrator, "orders"), (self.orders, "in")),
+            ((self.ballot, "out"), (self.orders, "in")),
+            ((self.calibrator, "report"), (self.report, "in")),
             ((self.calibrator, "plan"), (self.control, "plan")),
             ((self.control, "next"), (self.next, "in")),
             ((self.control, "expect"), (self.receiver, "expect")),

@@ -21,7 +21,7 @@ def refused(*words):
 
 
 def test_the_loopback_asks_for_votes_and_decides(tmp_path):
-    command = [*FL_APP, "--loopback", "2", "--folder", str(tmp_path), "--set", "air.snr_db=20"]
+    command = [*FL_APP, "--loopback", "2", "--folder", str(tmp_path), "--set", "air.snr_db=20", "--arm-seconds", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     context = zmq.Context()
     try:

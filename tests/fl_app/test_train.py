@@ -13,6 +13,7 @@ from fl_app.client import Samples
 from fl_app.metrics import without_times
 from fl_app.runs import RunError, RunFolder
 from fl_app.train import TrainingError, train
+from fl_app.workers import InProcess
 
 
 @pytest.fixture(autouse=True)
@@ -163,14 +164,14 @@ def test_run_without_any_finite_gradient_keeps_its_model_and_stops_after_three_r
 def test_lost_round_keeps_the_model(run, tiny, monkeypatch):
     first = run(tiny(run={"rounds": 1}), "first").latest().arrays["w"]
     rounds = []
-    original = training.Training._transmit
+    original = InProcess.uplink
 
-    def lose_round_1(self, payload, clients, t):
+    def lose_round_1(self, air, reports, t):
         rounds.append(t)
-        uplink = original(self, payload, clients, t)
+        uplink = original(self, air, reports, t)
         return dataclasses.replace(uplink, received=uplink.received * np.float32(np.nan)) if t == 1 else uplink
 
-    monkeypatch.setattr(training.Training, "_transmit", lose_round_1)
+    monkeypatch.setattr(InProcess, "uplink", lose_round_1)
     folder = run(tiny(run={"rounds": 2}), "lost")
     assert rounds == [0, 1]
     np.testing.assert_array_equal(folder.latest().arrays["w"], first)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an application and a flowgraph tell each other about a round, as bytes on a socket (docs/rounds.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pmt
+
+from oac_blocks import pdus
+
+
+class Call(NamedTuple):
+    """The flowgraph wants the votes of this round. A flowgraph that was started anew counts anew, as another run."""
+
+    round: int
+    run: int
+
+
+class Decision(NamedTuple):
+    """What the server's receiver made of a round."""
+
+    call: Call
+    voters: int  # clients whose votes were ready when the trigger was sent
+    soft_votes: npt.NDArray[np.float32]
+    snr_db: float
+
+
+def read_call(message: bytes) -> Call:
+    """ValueError if it is none."""
+    return _call(_notice(message))
+
+
+def read_decision(message: bytes) -> Decision:
+    """ValueError if it is none."""
+    about, soft_votes = _notice(message), pdus.read(_pmt(message), np.float32)
+    if isinstance(soft_votes, str):
+        raise ValueError(soft_votes)
+    voters, snr_db = about.get("voters"), about.get("snr_db")
+    if not isinstance(voters, int) or not isinstance(snr_db, float):
+        raise ValueError(f"soft votes must come with voters and snr_db, got {sorted(about)}")
+    return Decision(_call(about), voters, soft_votes.data, snr_db)
+
+
+def read_states(message: bytes) -> tuple[str, ...]:
+    """Of all clients, from the calibrator's report; ValueError if it is none."""
+    states = _notice(message).get("states")
+    if not isinstance(states, str):
+        raise ValueError("a report must have states")
+    return tuple(states.split(", "))
+
+
+def payload(call: Call, client: int, votes: npt.NDArray[np.int8]) -> bytes:
+    """A client's votes, for its transceiver."""
+    return _bytes(pdus.make(votes, {"client": client, **call._asdict()}))
+
+
+def ballot(call: Call, votes: int, takes_part: Sequence[bool]) -> bytes:
+    """How many votes the round has, and which clients take part: for all transceivers."""
+    return _bytes(pdus.make(np.array(takes_part, np.int8), {"votes": votes, **call._asdict()}))
+
+
+def _call(about: dict[str, Any]) -> Call:
+    round_, run = about.get("round"), about.get("run")
+    if not isinstance(round_, int) or not isinstance(run, int):
+        raise ValueError(f"round and run must be integers, got {round_!r} and {run!r}")
+    return Call(round_, run)
+
+
+def _notice(message: bytes) -> dict[str, Any]:
+    about = pdus.read_notice(_pmt(message))
+    if isinstance(about, str):
+        raise ValueError(about)
+    return about
+
+
+def _pmt(message: bytes) -> Any:
+    try:
+        return pmt.deserialize_str(message)
+    except Exception as error:  # PMT's own exceptions have no common class but this
+        raise ValueError(f"not a PMT: {error}") from None
+
+
+def _bytes(message: Any) -> bytes:
+    serialised: bytes = pmt.serialize_str(message)
+    return serialised

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""CURVE on a socket: everything is encrypted, the server shows who it is, and only clients with listed keys get in."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import zmq
+from zmq.auth.thread import ThreadAuthenticator
+
+from fl_app.link.keys import ClientKeys, ServerKeys
+
+_log = logging.getLogger(__name__)
+
+
+def guard(context: zmq.Context[Any], keys: ServerKeys) -> ThreadAuthenticator:
+    """From here on the context's servers admit listed keys alone; to be stopped before the context ends."""
+    authenticator = ThreadAuthenticator(context)
+    authenticator.start()
+    authenticator.configure_curve_callback("*", _Admission(keys.admitted))
+    return authenticator
+
+
+def as_server(socket: zmq.Socket[bytes], keys: ServerKeys) -> None:
+    socket.set(zmq.CURVE_SERVER, 1)
+    socket.set(zmq.CURVE_SECRETKEY, keys.pair.secret.encode())
+
+
+def as_client(socket: zmq.Socket[bytes], keys: ClientKeys) -> None:
+    socket.set(zmq.CURVE_SERVERKEY, keys.server.encode())
+    socket.set(zmq.CURVE_PUBLICKEY, keys.pair.public.encode())
+    socket.set(zmq.CURVE_SECRETKEY, keys.pair.secret.encode())
+
+
+def user_of(frame: zmq.Frame) -> str:
+    """The public key of whose connection it is, as CURVE has shown."""
+    try:
+        return str(frame.get("User-Id"))
+    except zmq.ZMQError:
+        return "nobody"  # no key that could be listed
+
+
+class _Admission:
+    """Whom the server lets in: who has a key that is listed, and nobody else."""
+
+    def __init__(self, admitted: dict[str, int]) -> None:
+        self._admitted = admitted
+
+    def callback(self, _domain: str, key: bytes) -> bool:
+        if key.decode("ascii", "replace") in self._admitted:
+            return True
+        _log.warning("refused a connection with a key that is not listed: %s", key.decode("ascii", "replace"))
+        return False

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The server's end of a flowgraph, over real sockets; the flowgraph is played by the test, message by message."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pmt
+import pytest
+import zmq
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fl_app.air import AirSettings, flow_messages
+from fl_app.air.flow_messages import Call
+from fl_app.config import ConfigError
+from fl_app.link import radio_uplink
+from fl_app.link.caller import Burst
+from fl_app.link.radio_bench import OwnRadio, RadioBench
+from fl_app.link.radio_uplink import RadioError, RadioUplink
+from oac_blocks import pdus
+from oac_blocks.flows.endpoints import Endpoints, payload_endpoint
+from tests.blocks.flowgraphs import until
+
+AIR = AirSettings(name="gnuradio", mode="onebit")
+K = 40
+RUN = 900
+
+
+class Flowgraph:
+    """Its sockets. `script` is called with the flowgraph whenever the server listens: it says what happens next."""
+
+    def __init__(self, folder, clients=3):
+        self.address, self.clients = f"ipc://{folder}", clients
+        endpoints = Endpoints.at(self.address)
+        self._context = zmq.Context()
+        self._published = {}
+        for name in ("next", "soft_votes", "report"):
+            self._published[name] = self._context.socket(zmq.XPUB)
+            self._published[name].bind(getattr(endpoints, name))
+        self._ballot, self._payload = (self._context.socket(zmq.PULL) for _ in range(2))
+        self._ballot.bind(endpoints.ballot)
+        self._payload.bind(endpoints.payload)
+        self.bench = RadioBench(self.address, clients)
+        for socket in self._published.values():  # the subscription has arrived: nothing is lost from here on
+            assert socket.poll(10_000)
+            socket.recv()
+        self.told = []  # what clients were told: round of the radios, first, stop
+
+    def uplink(self, script, min_clients=1):
+        steps = iter(script(self))
+
+        def listen(_seconds):
+            next(steps, None)
+            zmq.select(self.bench.sockets, [], [], 0.05)
+
+        def tell(clients, t, burst):
+            self.told.append((t, burst["radio_round"], burst["run"], burst["first"], burst["stop"]))
+
+        return RadioUplink(self.bench, min_clients, tell, listen)
+
+    def send(self, name, message):
+        self._published[name].send(message if isinstance(message, bytes) else pmt.serialize_str(message))
+
+    def call(self, number, run=RUN):
+        self.send("next", pdus.notice({"round": number, "run": run}))
+
+    def decide(self, number, voters, votes=K, run=RUN, value=1.0):
+        about = {"round": number, "run": run, "voters": voters, "snr_db": 10.0, "trigger_sample": 0.0}
+        self.send("soft_votes", pdus.make(np.full(votes, value, np.float32), about))
+
+    def report(self, *states):
+        self.send("report", pdus.notice({"round": 0, "states": ", ".join(states)}))
+
+    def ballot(self):
+        assert self._ballot.poll(10_000)
+        return pdus.read(pmt.deserialize_str(self._ballot.recv()), np.int8)
+
+    def payload(self):
+        assert self._payload.poll(10_000)
+        return pdus.read(pmt.deserialize_str(self._payload.recv()), np.int8)
+
+    def close(self):
+        self.bench.close()
+        self._context.destroy(linger=0)
+
+
+@pytest.fixture
+def flowgraph():
+    folder = Path(tempfile.mkdtemp(prefix="fg-"))
+    made = Flowgraph(folder)
+    yield made
+    made.close()
+    shutil.rmtree(folder)
+
+
+def test_a_round_is_called_announced_and_decided(flowgraph):
+    def script(it):
+        it.call(7)
+        yield
+        ballot = it.ballot()
+        assert ballot.data.tolist() == [1, 0, 1]
+        named = {name: pmt.to_python(value) for name, value in ballot.metadata.items()}
+        assert named == {"round": 7, "run": RUN, "votes": K}
+        it.decide(7, voters=2, value=3.0)
+        yield
+
+    uplink, voters = flowgraph.uplink(script).collect([0, 2], 5, K, AIR)
+    assert voters == 2
+    assert uplink.received.tolist() == [3.0] * K
+    assert uplink.snr_db == pytest.approx(10.0)
+    assert flowgraph.told == [(5, 7, RUN, 0, K)]
+
+
+def test_a_round_that_came_too_early_for_somebody_is_played_again(flowgraph):
+    def script(it):
+        it.report("tracking", "tracking", "tracking")
+        it.call(1)
+        yield
+        it.decide(1, voters=1, value=1.0)
+        it.call(2)
+        yield
+        it.decide(2, voters=3, value=2.0)
+        yield
+
+    uplink, voters = flowgraph.uplink(script).collect([0, 1, 2], 0, K, AIR)
+    assert (voters, uplink.received[0]) == (3, 2.0)
+    assert [told[1] for told in flowgraph.told] == [1, 2]
+
+
+def test_who_is_not_tracking_is_not_waited_for(flowgraph):
+    def script(it):
+        it.report("tracking", "acquiring", "tracking")
+        it.call(1)
+        yield
+        it.decide(1, voters=2)
+        yield
+
+    _, voters = flowgraph.uplink(script).collect([0, 1, 2], 0, K, AIR)
+    assert voters == 2
+
+
+def test_a_client_whose_votes_never_come_is_given_up_after_some_rounds(flowgraph):
+    def script(it):
+        it.report("tracking", "tracking", "tracking")
+        for number in range(20):
+            it.call(number)
+            yield
+            it.decide(number, voters=2)
+            yield
+
+    _, voters = flowgraph.uplink(script, min_clients=2).collect([0, 1, 2], 0, K, AIR)
+    assert voters == 2
+    assert len(flowgraph.told) == radio_uplink.PARTIAL_ROUNDS + 1
+
+
+def test_fewer_than_needed_are_never_enough(flowgraph, monkeypatch):
+    monkeypatch.setattr(radio_uplink, "FRUITLESS_SECONDS", 1.0)
+
+    def script(it):
+        it.report("tracking", "tracking", "tracking")
+        for number in range(10_000):
+            it.call(number)
+            yield
+            it.decide(number, voters=1)
+            yield
+
+    with pytest.raises(RadioError, match="brought no votes in 1 s; its clients are: tracking, tracking, tracking"):
+        flowgraph.uplink(script, min_clients=2).collect([0, 1, 2], 0, K, AIR)
+
+
+def test_a_flowgraph_that_is_started_anew_is_followed(flowgraph):
+    """Its first rounds have numbers that the other one used as well."""
+
+    def script(it):
+        it.call(3)
+        yield
+        it.call(3, run=RUN + 1)
+        yield
+        it.decide(3, voters=3, value=5.0)  # of the first, late
+        yield
+        it.decide(3, voters=3, value=6.0, run=RUN + 1)
+        yield
+
+    uplink, _ = flowgraph.uplink(script).collect([0, 1, 2], 0, K, AIR)
+    assert uplink.received[0] == 6.0
+    assert [told[2] for told in flowgraph.told] == [RUN, RUN + 1]
+
+
+def test_a_call_whose_round_is_over_is_not_answered(flowgraph):
+    """As after a long training: the last call that waits at the socket was fired without votes long ago."""
+
+    def script(it):
+        it.call(8)
+        it.decide(8, voters=0, votes=500)
+        yield
+        yield
+        it.call(9)
+        yield
+        it.decide(9, voters=3)
+        yield
+
+    flowgraph.uplink(script).collect([0, 1, 2], 0, K, AIR)
+    assert [told[1] for told in flowgraph.told][-1] == 9
+
+
+def test_a_long_payload_takes_several_rounds_and_each_entry_is_decided_once(flowgraph):
+    k = 50_000
+
+    def script(it):
+        for number in range(20):
+            it.call(number)
+            yield
+            *_, first, stop = it.told[-1]
+            it.decide(number, voters=3, votes=stop - first, value=float(number))
+            yield
+
+    uplink, _ = flowgraph.uplink(script).collect([0, 1, 2], 0, k, AIR)
+    edges = [(first, stop) for *_, first, stop in flowgraph.told]
+    assert edges == [(0, 16_666), (16_666, 33_333), (33_333, 50_000)]
+    for (first, stop), number in zip(edges, (told[1] for told in flowgraph.told), strict=True):
+        assert (uplink.received[first:stop] == number).all()
+
+
+def test_silence_is_an_error_with_a_hint(flowgraph, monkeypatch):
+    monkeypatch.setattr(radio_uplink, "SILENT_SECONDS", 0.3)
+    with pytest.raises(RadioError, match=r"nothing was heard of the flowgraph at ipc://.* is `fl_app radio` running\?"):
+        flowgraph.uplink(lambda _it: iter(())).collect([0], 0, K, AIR)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(["next", "soft_votes", "report"]), st.binary(max_size=60))
+def test_what_cannot_be_read_is_dropped(flowgraph, name, message):
+    flowgraph.send(name, message)
+    until(lambda: flowgraph.bench.sockets[["next", "soft_votes", "report"].index(name)].poll(1))
+    flowgraph.bench.take()
+
+
+def test_messages_that_lack_something_are_dropped(flowgraph):
+    flowgraph.send("next", pdus.notice({"round": 3}))
+    flowgraph.send("soft_votes", pdus.make(np.ones(3, np.float32), {"round": 3, "run": 1}))
+    flowgraph.send("soft_votes", pdus.make(np.ones(3, np.int8), {"round": 3, "run": 1, "voters": 1, "snr_db": 1.0}))
+    flowgraph.send("report", pdus.notice({"round": 3}))
+    flowgraph.call(4)
+    until(lambda: flowgraph.bench.take() and flowgraph.bench.open_call is not None)
+    assert flowgraph.bench.open_call == Call(4, RUN)
+    assert flowgraph.bench.decision is None
+
+
+def test_a_clients_votes_go_to_its_radio(flowgraph):
+    radio = OwnRadio(flowgraph.address, 2)
+    votes = np.array([1, 0, -1], np.int8)
+    until(lambda: radio(Burst(11, RUN, votes)) or flowgraph._payload.poll(10))
+    payload = flowgraph.payload()
+    assert payload.data.tolist() == votes.tolist()
+    assert {name: pmt.to_python(value) for name, value in payload.metadata.items()} == {
+        "client": 2,
+        "round": 11,
+        "run": RUN,
+    }
+    radio.close()
+
+
+def test_nothing_piles_up_for_a_radio_that_is_not_there(tmp_path):
+    radio = OwnRadio(f"ipc://{tmp_path}", 0)
+    for number in range(100):
+        radio(Burst(number, RUN, np.ones(30_000, np.int8)))
+    radio.close()
+
+
+def test_addresses():
+    assert payload_endpoint("tcp://127.0.0.1:7790", 3) == "tcp://127.0.0.1:7799"
+    assert Endpoints.at("tcp://127.0.0.1:7790").ballot == "tcp://127.0.0.1:7794"
+    with pytest.raises(ConfigError, match=r"192.168.1.2:7790 is another machine: run the radio's flowgraph"):
+        RadioBench("tcp://192.168.1.2:7790", 2)
+    with pytest.raises(ConfigError, match="is no endpoint"):
+        OwnRadio("usb:1.2.5", 0)
+
+
+def test_ballot_and_payload_are_what_the_blocks_take():
+    ballot = pdus.read(pmt.deserialize_str(flow_messages.ballot(Call(1, 2), 30, [True, False])), np.int8)
+    assert ballot.data.tolist() == [1, 0]
+    payload = pdus.read(pmt.deserialize_str(flow_messages.payload(Call(1, 2), 4, np.ones(3, np.int8))), np.int8)
+    assert payload.data.tolist() == [1, 1, 1]
