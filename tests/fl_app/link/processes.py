@@ -96,7 +96,15 @@ class Site:
 
     def voter(self, number, before="lambda t: None", **options):
         """A client that trains nothing; `before` is code of a function that is called in each round."""
-        return self.python(f"voter-{number}", voter_code(options.get("endpoint") or self.endpoint, number, before))
+        where = options.get("endpoint") or self.endpoint
+        return self.python(f"voter-{number}", voter_code(where, number, before, options.get("radio")))
+
+    def radio(self, address, *options):
+        """The loopback flowgraph for all clients, as a process."""
+        folder = address.removeprefix("ipc://")
+        return self.command(
+            "radio", "radio", self.run.config, "--loopback", self.settings.clients.n, "--folder", folder, *options
+        )
 
     def wait_for_rounds(self, rounds, *alive):
         until(
@@ -112,13 +120,16 @@ class Site:
                 command.kill()
 
 
-def voter_code(endpoint, number, before="lambda t: None"):
+def voter_code(endpoint, number, before="lambda t: None", radio=None):
+    own_radio = "None" if radio is None else f"OwnRadio({radio!r}, {number})"
     return f"""
 import os, signal, time
 from fl_app.link.caller import Caller
 from fl_app.link.client import Client
+from fl_app.link.radio_bench import OwnRadio
 from fl_app.link.trainer import RandomVoter
-print(Client({endpoint!r}, Caller({number}), RandomVoter({number}, {before})).run(60), flush=True)
+caller = Caller({number}, hand_to_radio={own_radio})
+print(Client({endpoint!r}, caller, RandomVoter({number}, {before})).run(60), flush=True)
 """
 
 

@@ -21,10 +21,10 @@ COMMAND = [sys.executable, "-c", "from fl_app.cli import app; app()"]
 def config(link_settings, tmp_path):
     """Many rounds of two clients that train nothing, and so start quickly."""
 
-    def make(rounds):
+    def make(rounds, **sections):
         path = tmp_path / "bench.toml"
         run = {"rounds": rounds, "eval_every": 1000, "checkpoint_every": 5}
-        path.write_text(link_settings(run=run, clients={"n": 2}).toml())
+        path.write_text(link_settings(run=run, clients={"n": 2}, **sections).toml())
         return path
 
     return make
@@ -146,3 +146,19 @@ def test_screen_on_a_terminal(config, up, tmp_path):
     text = seen.decode()
     for word in ("client", "state", "answered", "round 2/2", "to each client", "fading air"):
         assert word in text
+
+
+@pytest.mark.slow
+def test_flowgraph_that_dies_is_started_anew_and_training_goes_on(config, up, tmp_path):
+    run = RunFolder(tmp_path / "run")
+    process = up(config(12, air={"name": "gnuradio"}), "--json")
+    family = running_bench(process, run, 4)
+    [flowgraph] = [pid for pid in family if b"loopback_service" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    os.kill(flowgraph, signal.SIGKILL)
+    out, err = process.communicate(timeout=DEADLINE_SECONDS)
+    assert process.returncode == 0, err
+    assert "the flowgraph ended with code 1; it is started anew" in err
+    assert "Traceback" not in err
+    assert_every_round_once(run, 12)
+    assert json.loads(out)["vote_error_rate"] < 0.1
+    assert_nothing_is_left(family)
