@@ -134,7 +134,7 @@ def bring_up(settings: Settings, run: Path, as_json: bool, no_training: bool) ->
         endpoint = f"ipc://{folder}/server"
         arguments = ["server", "--resume", str(run), "--bind", endpoint, "--status-lines"]
         options = ["--no-training"] if no_training else []
-        if settings.air.name == "gnuradio" and not settings.link.radio:
+        if settings.air.name == "gnuradio" and settings.air.mode == "onebit" and not settings.link.radio:
             bench.start(RADIO, _loopback(settings, run, folder))
             options += ["--radio", f"ipc://{folder}"]
             arguments += ["--radio", f"ipc://{folder}", "--audit-votes"]
