@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Virtual Plutos: how fast samples go through libiio and back, what the air costs, and gaps on the wall clock."""
+"""Virtual Plutos: how fast samples go through libiio and back, what the air costs, gaps and rounds on the wall clock."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import radio_rounds
 from oac_blocks.radio.base import RadioConfig, StreamConfig
 from oac_blocks.radio.pluto import PlutoRadio
 from oac_blocks.radio.virtual.air_settings import spread
@@ -23,6 +24,7 @@ _SECONDS = 5.0  # on the wall clock, each
 def main(console: Console) -> None:
     _throughput(console)
     _wall_clock(console)
+    _rounds(console)
 
 
 def _throughput(console: Console) -> None:
@@ -66,9 +68,34 @@ def _wall_clock(console: Console) -> None:
             clients = [_python(_CLIENT, uri, str(rate), str(block), str(_SECONDS)) for uri in uris]
             counts = np.array([[int(word) for word in client.communicate()[0].split()] for client in clients])
             air.terminate()
+            air.communicate()
         under, over, _ = counts.sum(axis=0)
         row = (f"{rate / 1e6:g}", f"{block:,} x 8", str(under), str(over), ", ".join(map(str, counts[:, 2])))
         table.add_row(*row)
+    console.print(table)
+
+
+def _rounds(console: Console) -> None:
+    """The calibration loop, two clients: +-20 ppm with a wobble of 1 ppm, 17 dB of SNR a sample."""
+    columns = (
+        "Msps",
+        "frozen, s",
+        "usable rounds",
+        "RMS, samples",
+        "largest",
+        "gaps",
+        "usable again, s",
+        "air slower by",
+    )
+    table = Table(*columns, title="Rounds on the wall clock: oac-calibrate track on three virtual Plutos")
+    for rate, frozen in ((0.6e6, 0.2), (1e6, 0.2), (2.5e6, 0.0), (2.5e6, 0.2), (2.5e6, 1.0)):
+        played = radio_rounds.run(rate, 60, frozen_seconds=frozen)
+        usable = sum(one.usable for one in played.rounds)
+        offsets = played.settled_offsets()
+        told = ["", ""] if not offsets.size else [f"{np.sqrt(np.mean(offsets**2)):.3f}", f"{np.abs(offsets).max():.3f}"]
+        back = f"{played.recovery_seconds:.1f}" if played.thawed_seconds is not None else ""
+        row = [f"{rate / 1e6:g}", f"{frozen:g}", f"{usable} of {len(played.rounds)}", *told]
+        table.add_row(*row, str(played.result["gaps"]), back, f"{played.slowed_share:.0%}")
     console.print(table)
 
 

@@ -27,6 +27,13 @@ def test_own_and_true_time_are_each_others_inverse():
     assert true + one.lead(true) == pytest.approx(own, abs=1e-13)
 
 
+def test_one_time_and_many_are_equal_to_the_bit():
+    one = crystal(ppm=-40, walk_ppm=2, wobble_ppm=1)
+    times = np.append(np.random.default_rng(1).uniform(-0.1, 20, 500), (-1.0, 0.0, 1.0, STEP_SECONDS))
+    assert [one.lead_at(t) for t in times] == one.lead(times).tolist()
+    assert [one.true_at(t) for t in times] == [float(one.true_seconds(np.array([t]))[0]) for t in times]
+
+
 def test_a_wobble_is_the_integral_of_its_sine():
     one = crystal(wobble_ppm=1, wobble_seconds=20)
     times = np.linspace(0, 40, 400)

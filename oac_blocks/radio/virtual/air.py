@@ -40,7 +40,7 @@ from oac_blocks.radio.virtual.transmitter import Buffer, Samples
 
 MOST_BUFFER_SAMPLES = 1 << 24  # of all kernel buffers of one stream
 MOST_KERNEL_BUFFERS = 64
-_BLOCKS_AT_ONCE = 8
+_BLOCKS_AT_ONCE = 16
 _USUAL_LAG_BLOCKS = 3
 _MOST_LAG_SECONDS = 5e-3
 _POLL_SECONDS = 0.1
@@ -227,8 +227,7 @@ class Air:
             whole = math.floor(sample)
             sent = a.tx_true(buffer.place(whole) + sample - whole)
             at = sent + self.settings.delay(sender, receiver)
-            own = at + float(b.crystal.lead(np.array([at]))[0])
-            return queue.sample(float(b.rx_timeline.samples(own)))
+            return queue.sample(b.rx_timeline.sample_at(at + b.crystal.lead_at(at)))
 
     def paths(self, sender: int, buffer: Buffer, sample: float, receiver: int) -> Paths:
         """The truth: which echoes follow that arrival, the first of them with no more delay."""

@@ -68,7 +68,8 @@ def main(
 ) -> None:
     """Serve simulated ADALM-Plutos that share one air, for pyadi-iio, GNU Radio and libiio's tools.
 
-    Prints a line "uri ..." for each, then "ready", and runs until it is stopped.
+    Prints a line "uri ..." for each, then "ready", and runs until it is stopped. On the wall clock it says at the end
+    by how much its time was slower.
 
     Example: oac-virtual-pluto --radios 3 --ppm 20 --snr 20 --channel indoor
     """
@@ -99,6 +100,8 @@ def main(
             threading.Thread(target=_listen, args=(plutos,), daemon=True).start()
         while not stop.wait(0.5):
             pass
+        if clock == "wall":
+            typer.echo(f"slowed {plutos.air.slowed_seconds:.3f} s of {plutos.air.now:.3f}")
 
 
 def _schedule(lines: list[str], radios: int) -> list[Fault]:

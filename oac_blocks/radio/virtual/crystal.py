@@ -18,6 +18,7 @@ from oac_blocks.dsp.checks import real
 STEP_SECONDS = 1e-3
 _MOST_PPM = 1000.0
 _ROUNDING_SECONDS = 1e-13
+_ROUNDS = 4
 _KEPT_STEPS = 1 << 16  # about a minute of the past
 Floats = npt.NDArray[np.float64]
 
@@ -66,12 +67,29 @@ class Crystal:
         begin = self._lead[index]
         return begin + share * (self._lead[index + 1] - begin)
 
+    def lead_at(self, seconds: float) -> float:
+        """``lead`` of one time, to the bit: arrays of one element are slow, and this is asked for all the time."""
+        self._reach(seconds)
+        steps = seconds / STEP_SECONDS - self._first
+        index = min(max(math.floor(steps), 0), len(self._lead) - 2)
+        begin, end = self._lead[index : index + 2].tolist()
+        return float(begin + max(steps - index, 0.0) * (end - begin))
+
+    def true_at(self, own_seconds: float) -> float:
+        """``true_seconds`` of one time, to the bit."""
+        true = own_seconds - self.lead_at(own_seconds)
+        for _ in range(_ROUNDS):
+            before, true = true, own_seconds - self.lead_at(true)
+            if abs(true - before) < _ROUNDING_SECONDS:
+                break
+        return true
+
     def true_seconds(self, own_seconds: Floats) -> Floats:
         """When the crystal shows these times."""
         own = np.asarray(own_seconds, np.float64)
         # The lead changes by less than a thousandth of what the time is off by.
         true = own - self.lead(own)
-        for _ in range(4):
+        for _ in range(_ROUNDS):
             before, true = true, own - self.lead(true)
             if np.max(np.abs(true - before)) < _ROUNDING_SECONDS:
                 break

@@ -97,14 +97,16 @@ def add_to(out: Samples, way: Path, history: SampleHistory, taps: Taps, oldest: 
     """
     starts = way.places[:-1]
     growth = np.diff(way.places) - HOP  # by how much the block is longer for the sender
-    still = (np.abs(growth) < _STILL) & (np.abs(starts - np.rint(starts)) < _WHOLE)
     middles = starts + growth / 2
     whole = np.rint(middles)
     echoes = taps.begin.shape[1] - 1
     windows_at = whole.astype(np.int64) - GUARD - echoes + taps.ahead
     loud = (windows_at >= oldest) & history.any_loud(np.maximum(windows_at, oldest), BLOCK + echoes)
+    if not loud.any():
+        return
+    still = (np.abs(growth) < _STILL) & (np.abs(starts - np.rint(starts)) < _WHOLE)
     rows = out.reshape(-1, HOP)
-    terms = [0 if still[i] else series_length(abs(float(growth[i])) / 2) for i in range(len(starts))]
+    terms = [0 if still[i] or not loud[i] else series_length(abs(float(growth[i])) / 2) for i in range(len(starts))]
     for count, alike in groupby(np.flatnonzero(loud).tolist(), terms.__getitem__):
         which = np.array(list(alike))
         segments = _echoed(history.windows(windows_at[which], BLOCK + echoes), taps.begin[which], taps.end[which])

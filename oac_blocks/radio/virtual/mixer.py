@@ -81,8 +81,11 @@ class Mixer:
             if power:
                 node.noise.add_gaussian(antenna, power)
             allowed = limits.rx_gain_db(settings.rx_lo_hz)
-            for row in antenna.reshape(-1, HOP):
-                row *= np.float32(node.gain.step(row, settings.gain_mode, settings.rx_gain_db, allowed))
+            if settings.gain_mode == "manual":
+                antenna *= np.float32(node.gain.step(antenna[-HOP:], "manual", settings.rx_gain_db, allowed))
+            else:
+                for row in antenna.reshape(-1, HOP):
+                    row *= np.float32(node.gain.step(row, settings.gain_mode, settings.rx_gain_db, allowed))
         return words_from_samples(antenna)
 
     def begin_anew(self, receiver: int) -> None:

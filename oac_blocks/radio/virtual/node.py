@@ -68,15 +68,15 @@ class Node:
 
     def rx_place(self, true_seconds: float) -> int:
         """The first sample of the receiver at this time or later."""
-        own = true_seconds + float(self.crystal.lead(np.array([true_seconds]))[0])
-        return math.ceil(float(self.rx_timeline.samples(own)) - 1e-6)
+        own = true_seconds + self.crystal.lead_at(true_seconds)
+        return math.ceil(self.rx_timeline.sample_at(own) - 1e-6)
 
     def tx_place(self, true_seconds: float) -> int:
-        own = true_seconds + float(self.crystal.lead(np.array([true_seconds]))[0])
-        return math.ceil(float(self.tx.timeline.samples(own)) - 1e-6)
+        own = true_seconds + self.crystal.lead_at(true_seconds)
+        return math.ceil(self.tx.timeline.sample_at(own) - 1e-6)
 
     def rx_true(self, place: float) -> float:
-        return float(self.crystal.true_seconds(np.array([self.rx_timeline.own(place)]))[0])
+        return self.crystal.true_at(self.rx_timeline.own_at(place))
 
     @property
     def next_seconds(self) -> float:
@@ -87,4 +87,4 @@ class Node:
         return known[2]
 
     def tx_true(self, place: float) -> float:
-        return float(self.crystal.true_seconds(np.array([self.tx.timeline.own(place)]))[0])
+        return self.crystal.true_at(self.tx.timeline.own_at(place))

@@ -25,6 +25,12 @@ class Timeline:
     def samples(self, own_seconds: npt.ArrayLike) -> Floats:
         return self.first + (np.asarray(own_seconds, np.float64) - self.own_seconds) * self.rate_hz
 
+    def own_at(self, sample: float) -> float:
+        return self.own_seconds + (sample - self.first) / self.rate_hz
+
+    def sample_at(self, own_seconds: float) -> float:
+        return self.first + (own_seconds - self.own_seconds) * self.rate_hz
+
     def changed(self, rate_hz: float, at: int) -> Timeline:
         """Goes on at another rate from this sample on."""
-        return Timeline(rate_hz, at, float(self.own(float(at))))
+        return Timeline(rate_hz, at, self.own_at(at))
