@@ -3,7 +3,7 @@
 
 The clock of a client may run through the burst, so its delay differs from one sync symbol to the next, steadily. It is
 searched with the energy of all of them, fitted in each, and averaged. Clients that are not heard would still take noise
-out of what is left for the others; they are dropped from the fit until all in it are heard.
+out of what is left for the others, so only those are in the fit that are heard.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.dsp.numerology import Numerology
 from oac_blocks.dsp.peak_threshold import peak_threshold
-from oac_blocks.dsp.shared_fit import Fit, Tones, drift_ways, refine
+from oac_blocks.dsp.shared_fit import GRID, Fit, Tones, drift_ways, refine
 from oac_blocks.dsp.shared_slot import cyclic_shifts_samples, flattened_slot
 
 DEFAULT_FALSE_ALARM = 1e-6
@@ -59,26 +59,17 @@ def estimate_burst(
     require(starts.shape == flattened.shape[:1], "starts_samples", f"shape {starts.shape}", "one for each symbol")
     false_alarm = real("false_alarm", false_alarm, 1e-15, 0.5)
     tones_of = _tones(num, n_clients, int(starts[-1] - starts[0]), len(starts))
-    delay = tones_of.search(flattened)
     columns = np.full((5, n_clients), np.nan)
-    clients = np.arange(n_clients)
-    while len(clients):
-        fit, delay, sigma = refine(
-            tones_of, flattened, delay, delay - _NEAR_SAMPLES, delay + _NEAR_SAMPLES, _ITERATIONS
-        )
-        heard = _heard(tones_of, fit, flattened, false_alarm)
-        if heard.all():
-            noise = max(float(np.mean(fit.noise)), 1e-30)
-            power = np.mean(fit.amplitude.real**2 + fit.amplitude.imag**2, axis=0)
-            # All symbols have the same noise; how much of it each shows is chance.
-            sigma *= np.sqrt(noise / np.maximum(fit.noise, 1e-30))[:, None]
-            columns[:2, clients] = _middle(delay, sigma, starts)
-            columns[2, clients] = power
-            columns[3, clients] = _frequency(fit.amplitude, starts)
-            columns[4, clients] = power / noise
-            break
-        clients, delay = clients[heard], delay[:, heard]
-        tones_of = Tones(num, tones_of.shifts[heard], tones_of.window, tones_of.drifts)
+    if (found := _heard(tones_of, flattened, false_alarm)) is not None:
+        clients, fit, delay, sigma = found
+        noise = max(float(np.mean(fit.noise)), 1e-30)
+        power = np.mean(fit.amplitude.real**2 + fit.amplitude.imag**2, axis=0)
+        # All symbols have the same noise; how much of it each shows is chance.
+        sigma *= np.sqrt(noise / np.maximum(fit.noise, 1e-30))[:, None]
+        columns[:2, clients] = _middle(delay, sigma, starts)
+        columns[2, clients] = power
+        columns[3, clients] = _frequency(fit.amplitude, starts)
+        columns[4, clients] = power / noise
     return BurstArrivals(*columns)
 
 
@@ -89,25 +80,45 @@ def _tones(num: Numerology, n_clients: int, span_samples: int, slots: int) -> To
 
 
 def _heard(
-    tones_of: Tones, fit: Fit, flattened: npt.NDArray[np.complex128], false_alarm: float
-) -> npt.NDArray[np.bool_]:
-    """Which of the clients that were fitted explain more than noise would.
+    tones_of: Tones, flattened: npt.NDArray[np.complex128], false_alarm: float
+) -> tuple[npt.NDArray[np.bool_], Fit, Floats, Floats] | None:
+    """Which clients explain more than noise would, and the fit of these alone, with delays and their deviations.
 
-    The fit of a silent client takes its window's peak out of the noise and makes the others look stronger than they
-    are, and two silent neighbours may grow large where they cancel. So only those that are beyond doubt are taken out
-    where the others are judged.
+    All are fitted first. A silent client's fit takes its window's peak out of the noise, or a part of a neighbour on
+    whose lobe it stands, so only those stay that nobody else could stand for. Then the others are looked for in what
+    these leave, strongest first: where two neighbours hear the same, it is the stronger one's.
     """
-    energy = len(tones_of.omega) * np.sum(np.abs(fit.amplitude) ** 2, axis=0)
-    alone = np.sum(np.abs(np.sum(fit.adjoint * flattened[:, None, :], axis=-1)) ** 2, axis=0) / len(tones_of.omega)
-    rest = float(np.sum(np.abs(fit.residual) ** 2))
-    clear = (energy > _CLEARLY * _limit(tones_of, false_alarm, 0) * (energy + rest)) & (alone > energy / 4)
-    if clear.all():
-        return clear
-    parts = fit.tones * fit.amplitude[..., None]
-    left = fit.residual + np.sum(parts[:, ~clear], axis=1)
-    own = left[:, None, :] + np.where(clear[:, None], parts, 0)
-    total = np.maximum(np.sum(own.real**2 + own.imag**2, axis=(0, 2)), 1e-30)
-    return tones_of.largest(own) > total * _limit(tones_of, false_alarm, int(np.count_nonzero(clear)))
+    delay = tones_of.search(flattened)
+    heard = np.ones(delay.shape[-1], np.bool_)
+    while heard.any():
+        fit, delay[:, heard], sigma = _refined(tones_of.some(heard), flattened, delay[:, heard])
+        own = fit.own_energy.sum(axis=0)
+        rest = float(np.sum(fit.residual.real**2 + fit.residual.imag**2))
+        unsure = own <= _CLEARLY * _limit(tones_of, false_alarm, 0) * (own + rest)
+        if not unsure.any():
+            break
+        # Half of them at a time: what they leave counts as noise, and may not drown all the others at once.
+        heard[heard] = ~unsure | (own > np.median(own[unsure]))
+    left = fit.residual if heard.any() else flattened
+    while not heard.all():
+        steps, energy = tones_of.largest(left)
+        energy[heard] = 0
+        total = max(float(np.sum(left.real**2 + left.imag**2)), 1e-30)
+        stronger = (energy >= np.roll(energy, 1)) & (energy >= np.roll(energy, -1))
+        more = stronger & (energy > total * _limit(tones_of, false_alarm, int(np.count_nonzero(heard))))
+        if not more.any():
+            break
+        delay[:, more] = steps[:, more] / GRID
+        heard |= more
+        fit, delay[:, heard], sigma = _refined(tones_of.some(heard), flattened, delay[:, heard])
+        left = fit.residual
+    return (heard, fit, delay[:, heard], sigma) if heard.any() else None
+
+
+def _refined(tones_of: Tones, flattened: npt.NDArray[np.complex128], delay: Floats) -> tuple[Fit, Floats, Floats]:
+    edge = tones_of.window / 2  # beyond it a client would stand for its neighbour
+    low, high = (np.clip(delay + near, -edge, edge) for near in (-_NEAR_SAMPLES, _NEAR_SAMPLES))
+    return refine(tones_of, flattened, delay, low, high, _ITERATIONS)
 
 
 def _limit(tones_of: Tones, false_alarm: float, fitted: int) -> float:

@@ -22,6 +22,7 @@ _LEAST_SIGMA_SAMPLES = 1e-9
 _NEGLIGIBLE = 1e-3  # of the variance: a step whose square is less ends the fit, and the next would be far shorter
 _SMALL = 16  # matrices that are inverted without LAPACK
 GRID = 4  # steps of a sample where delays are searched
+_MANY_LINES = 6  # subcarriers that clients of one phase add up to: more of them have but one peak in a window
 _DRIFT_STEP_SAMPLES = 1.5  # over a burst: half a step off leaves three eighths of a sample at its ends
 
 
@@ -42,7 +43,7 @@ class Tones:
     def __init__(
         self, num: Numerology, shifts: npt.NDArray[np.int64], window: int, drifts: npt.NDArray[np.int64] | None = None
     ) -> None:
-        self.shifts, self.window, self.drifts = shifts, window, drifts
+        self._num, self.shifts, self.window, self.drifts = num, shifts, window, drifts
         self.bins = num.active_bins() - num.fft_size // 2
         self.omega = 2 * np.pi * self.bins / num.fft_size
         self.size = GRID * num.fft_size
@@ -73,23 +74,49 @@ class Tones:
         return scipy.fft.ifft(spectrum, axis=-1, norm="forward", overwrite_x=True)
 
     def search(self, flattened: npt.NDArray[np.complex128]) -> npt.NDArray[np.float64]:
-        """Delays on a grid of a quarter sample: each client's strongest response, three times with the others out."""
+        """Delays on a grid of a quarter sample, (..., N).
+
+        Many clients of one amplitude and phase add up to a few subcarriers, and silence on the others. Their responses
+        then have several peaks of one height in a window, and all of them to one side explain as much as all in time.
+        So the search begins twice, with nobody taken out and with all in time, and what leaves less is right. Where
+        both leave the same, all in time counts: they were told to be.
+        """
         steps = np.zeros((*flattened.shape[:-1], len(self.shifts)), np.int64)
-        amplitude, residual = np.zeros(steps.shape, np.complex128), flattened
+        blind, blind_left = self._search(flattened, steps, np.zeros(steps.shape, np.complex128), flattened)
+        if len(self.bins) > _MANY_LINES * len(self.shifts):
+            return blind / GRID
+        fit = Fit(self, flattened, self.shifts + steps / GRID)
+        in_time, left = self._search(flattened, steps, fit.amplitude, fit.residual)
+        if self.drifts is not None:  # the slots of a burst are searched together
+            left, blind_left = (np.sum(energy, axis=-1, keepdims=True) for energy in (left, blind_left))
+        return np.where((left <= blind_left)[..., None], in_time, blind) / GRID
+
+    def _search(
+        self,
+        flattened: npt.NDArray[np.complex128],
+        steps: npt.NDArray[np.int64],
+        amplitude: npt.NDArray[np.complex128],
+        residual: npt.NDArray[np.complex128],
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Each client's strongest response, four times with the others out; in steps, and the energy that is left."""
         for turn in range(4):
             found = self._strongest(self._energy(residual, amplitude, steps))[0]
-            if turn == 3 or (turn and np.array_equal(found, steps)):
+            if turn and np.array_equal(found, steps):
                 break
             steps = found
             fit = Fit(self, flattened, self.shifts + steps / GRID)
             amplitude, residual = fit.amplitude, fit.residual
-        return steps / GRID
+        return steps, np.sum(residual.real**2 + residual.imag**2, axis=-1)
 
-    def largest(self, own: npt.NDArray[np.complex128]) -> npt.NDArray[np.float64]:
-        """The most energy that each client explains of ``own`` (..., N, active) at any delay of its window."""
-        cells = np.broadcast_to(self.cells, own.shape[:-1] + self.wide.shape)
-        responses = np.take_along_axis(self.responses(own), cells, axis=-1)
-        return self._strongest(responses.real**2 + responses.imag**2)[1] / len(self.bins)
+    def some(self, clients: npt.NDArray[np.bool_]) -> Tones:
+        """Of these clients alone."""
+        return self if clients.all() else Tones(self._num, self.shifts[clients], self.window, self.drifts)
+
+    def largest(self, flattened: npt.NDArray[np.complex128]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Where in its window each client explains most of it, in steps (..., N), and how much energy that is."""
+        responses = self.responses(flattened)[..., self.cells]
+        steps, energy = self._strongest(responses.real**2 + responses.imag**2)
+        return steps, energy / len(self.bins)
 
     def _energy(
         self,
@@ -139,6 +166,11 @@ class Fit:
         left = max(1.0, active - 1.5 * n)
         self.level = np.sum(flattened.real**2 + flattened.imag**2, axis=-1)
         self.noise = np.sum(self.residual.real**2 + self.residual.imag**2, axis=-1) / left
+
+    @property
+    def own_energy(self) -> npt.NDArray[np.float64]:
+        """(..., N), what nobody else could stand for: so much more would be left without this client."""
+        return (self.amplitude.real**2 + self.amplitude.imag**2) / _diagonal(self.inverse).real
 
     def step(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """A Gauss-Newton step of the delays, the amplitudes following, and the information (N, N) that it rests on."""
@@ -192,5 +224,5 @@ def _inverse(matrices: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return work
 
 
-def _diagonal(matrices: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _diagonal(matrices: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.diagonal(matrices, axis1=-2, axis2=-1)
