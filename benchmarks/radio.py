@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Virtual Plutos: how fast samples go through libiio and back, what the air costs, gaps and rounds on the wall clock."""
+"""Virtual Plutos: how fast samples go through libiio and back, what the air costs, rounds on the wall clock."""
 
 from __future__ import annotations
 
