@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
@@ -37,6 +38,7 @@ class RadioBench:
         self.address, self._n_clients = address, n_clients
         self.open_call: Call | None = None  # the newest, unless its round is over
         self.decision: Decision | None = None
+        self.heard = float("-inf")  # when, on the monotonic clock
         self._states: tuple[str, ...] = ()
         self._bad = 0
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -49,8 +51,8 @@ class RadioBench:
     def sockets(self) -> list[zmq.Socket[bytes]]:
         return [self._next, self._soft_votes, self._report]
 
-    def take(self) -> bool:
-        """Read all that has come; did anything?"""
+    def take(self) -> None:
+        """Read all that has come."""
         states = self._read(self._report, flow_messages.read_states)
         decisions = self._read(self._soft_votes, flow_messages.read_decision)
         calls = self._read(self._next, flow_messages.read_call)
@@ -59,7 +61,8 @@ class RadioBench:
         self.open_call = calls[-1] if calls else self.open_call
         if self.decision is not None and self.decision.call == self.open_call:
             self.open_call = None
-        return bool(states or decisions or calls)
+        if states or decisions or calls:
+            self.heard = time.monotonic()
 
     def announce(self, call: Call, votes: int, clients: Collection[int]) -> None:
         """Tell all radios how many votes the round has, and who takes part."""

@@ -29,8 +29,8 @@ class RadioError(RuntimeError):
 
 
 class RadioUplink:
-    """tell: has these clients hand over a part of their payload of round t; listen: lets messages in, for a moment, and
-    is told for how many seconds the flowgraph has been silent."""
+    """tell: has these clients hand over a part of their payload of round t; listen: lets messages in, the bench's too,
+    for a moment; it is told for how many seconds the flowgraph has been silent."""
 
     def __init__(
         self,
@@ -69,25 +69,23 @@ class RadioUplink:
 
     def _await_call(self) -> Call:
         """The round that the radios want votes for."""
-        heard = time.monotonic()
+        started = time.monotonic()
         while (call := self._bench.open_call) is None:
-            heard = self._wait(heard)
+            self._wait(started)
         return call
 
     def _await_decision(self, call: Call) -> Decision | None:
         """What became of a round; None if another is called for and nothing did."""
-        heard = time.monotonic()
+        started = time.monotonic()
         while (decision := self._bench.decision) is None or decision.call != call:
             if self._bench.open_call not in (None, call):
                 return None
-            heard = self._wait(heard)
+            self._wait(started)
         return decision
 
-    def _wait(self, heard: float) -> float:
-        """For a moment; returns when something was last heard of the flowgraph."""
-        self._listen(time.monotonic() - heard)
-        if self._bench.take():
-            return time.monotonic()
-        if time.monotonic() - heard > SILENT_SECONDS:
+    def _wait(self, started: float) -> None:
+        """For a moment."""
+        silent = time.monotonic() - max(started, self._bench.heard)
+        if silent > SILENT_SECONDS:
             raise RadioError(self._bench.complaint(SILENT_SECONDS))
-        return heard
+        self._listen(silent)

@@ -200,7 +200,9 @@ class LinkWorkers(InProcess):
             from fl_app.link.radio_uplink import RadioUplink
 
             self._bench = RadioBench(settings.link.radio, settings.clients.n)
-            self._radio = RadioUplink(self._bench, settings.link.min_clients, self._tell_to_transmit, self._listen)
+            self._radio = RadioUplink(
+                self._bench, settings.link.min_clients, self._tell_to_transmit, self._listen_to_radios
+            )
 
     def assign(self, task: Task, n_clients: int, data_of: DataOf, test: Samples) -> None:  # noqa: ARG002
         super().assign(task, 0, data_of, test)  # the clients' data is theirs
@@ -246,13 +248,10 @@ class LinkWorkers(InProcess):
         self._absent += len(clients) - voters
         return uplink
 
-    def _listen(self, silent_seconds: float) -> None:
-        """To clients and to the radios' flowgraph, for a moment."""
-        assert self._bench is not None
+    def _listen_to_radios(self, silent_seconds: float) -> None:
         if self._should_stop() and silent_seconds > STOP_SECONDS:
             raise KeyboardInterrupt  # the flowgraph may be gone, and there may never be a whole round to finish
-        self._link.pump(self._settings.link.heartbeat_seconds / 4, self._bench.sockets)
-        self._show_status_sometimes()
+        self._listen()
 
     def _tell_to_transmit(self, clients: Collection[int], t: int, burst: Mapping[str, int]) -> None:
         self._link.send(self._desk.transmit(clients, t, burst))
@@ -332,13 +331,17 @@ class LinkWorkers(InProcess):
             working = self._desk.job is not None and self._desk.waiting_for(time.monotonic())
             if self._should_stop() and not working:
                 raise KeyboardInterrupt  # there may never be a whole round to finish
-        self._link.pump(link.heartbeat_seconds / 4)
-        self._show_status_sometimes()
+        self._listen()
 
-    def _show_status_sometimes(self) -> None:
+    def _listen(self) -> None:
+        """To clients, and to the radios' flowgraph if there is one, for a moment."""
+        seconds = self._settings.link.heartbeat_seconds / 4
+        self._link.pump(seconds, self._bench.sockets if self._bench else ())
+        if self._bench is not None:
+            self._bench.take()
         now = time.monotonic()
         if now >= self._status_at:
-            self._status_at = now + self._settings.link.heartbeat_seconds / 4
+            self._status_at = now + seconds
             self.show_status()
 
     def close(self) -> None:

@@ -54,6 +54,7 @@ class Flowgraph:
         def listen(_seconds):
             next(steps, None)
             zmq.select(self.bench.sockets, [], [], 0.05)
+            self.bench.take()
 
         def tell(clients, t, burst):
             self.told.append((t, burst["radio_round"], burst["run"], burst["first"], burst["stop"]))
@@ -71,7 +72,9 @@ class Flowgraph:
         self.send("soft_votes", pdus.make(np.full(votes, value, np.float32), about))
 
     def report(self, *states):
+        """Known to the server when this returns: sockets overtake each other."""
         self.send("report", pdus.notice({"round": 0, "states": ", ".join(states)}))
+        until(lambda: self.bench.take() or self.bench.state_of(0))
 
     def ballot(self):
         assert self._ballot.poll(10_000)
@@ -243,7 +246,7 @@ def test_messages_that_lack_something_are_dropped(flowgraph):
     flowgraph.send("soft_votes", pdus.make(np.ones(3, np.int8), {"round": 3, "run": 1, "voters": 1, "snr_db": 1.0}))
     flowgraph.send("report", pdus.notice({"round": 3}))
     flowgraph.call(4)
-    until(lambda: flowgraph.bench.take() and flowgraph.bench.open_call is not None)
+    until(lambda: flowgraph.bench.take() or flowgraph.bench.open_call is not None)
     assert flowgraph.bench.open_call == Call(4, RUN)
     assert flowgraph.bench.decision is None
 
