@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from fl_app.air.settings import AirSettings
 from fl_app.streams import stream
-from oac_blocks.dsp.channel import Link, Receiver, transmit
+from oac_blocks.dsp.channel import Link, Receiver, clock_rates_ppm, draw_impulse_responses, transmit
 from oac_blocks.dsp.frame import FrameLayout
 
 _SILENT_RECEIVER = Receiver()  # the noise is the server's, and is added to the sum of all clients
@@ -35,6 +35,13 @@ class Path:
         arrived = transmit(burst[None], [self.link], _SILENT_RECEIVER, self.sample_rate_hz, rng, samples).samples
         arrived *= np.complex64(self.carrier)
         return arrived
+
+    def draw(self, samples: int) -> tuple[npt.NDArray[np.complex64], npt.NDArray[np.float64]]:
+        """Echoes (taps,), the carrier's phase in them, and the clock's rates in ppm (steps,), as `carry` has them."""
+        rng = stream(self.seed, "air echoes", *self.where)
+        taps = draw_impulse_responses([self.link], self.sample_rate_hz, rng)[0]
+        rates_ppm, _ = clock_rates_ppm([self.link], self.sample_rate_hz, samples, rng)
+        return taps * np.complex64(self.carrier), rates_ppm[0]
 
     def moved(self, samples: float) -> Path:
         """The same path, ``samples`` later, seen for a moment: the clock has no time to drift."""

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The air as radios make it: each client's burst through its own clock, oscillator and echoes, added up, received.
 
-Client by client, so that memory does not grow with their number; burst by burst, so that it does not grow with the
-payload.
+A few clients at a time, so that memory does not grow with their number; burst by burst, so that it does not grow with
+the payload. Whose symbols cover the server's windows is added up on the subcarriers (`dsp.symbol_channel`), if what
+that leaves out is far below the noise; everybody else goes through the channel sample by sample.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,12 +27,16 @@ from fl_app.air.peaks import PeakMeter
 from fl_app.air.precoding import client_precoding
 from fl_app.air.settings import AirSettings
 from fl_app.air.simulated import SimulatedAir
+from fl_app.air.threads import in_order
 from fl_app.streams import stream
 from oac_blocks.dsp import analog, burst_snr, frame, fsk_mv, ofdm, preamble
+from oac_blocks.dsp.symbol_channel import Seen, SymbolChannel, SymbolSum, mean_ringing
 
 ComplexArray = npt.NDArray[np.complex64]
 
 _ECHO_TAIL_SAMPLES = 64  # behind the last symbol, so that resampling meets no edge there
+_CLIENTS_AT_ONCE = 4
+_RINGING_TO_NOISE = 0.03  # of all clients together, that may be left out: 0.1 dB
 
 
 class WaveformAir(SimulatedAir):
@@ -42,6 +48,8 @@ class WaveformAir(SimulatedAir):
         self.mean_gain = mean_gain(settings) if self.mode == "analog" else 1.0
         # More clients than shifts share them; only following each client's timing would suffer by it.
         self.sync = preamble.shared_slot(min(n_clients, preamble.max_clients(self.num)), self.num)
+        self.sync_tones = ofdm.demodulate(self.sync, self.num)[:, 0]
+        self.by_symbols = True  # False: all clients go sample by sample, for comparison
         # The server begins to listen one prefix before a burst in time would arrive, for those that come early.
         self.nominal_samples = settings.cp_samples
 
@@ -75,19 +83,45 @@ class WaveformAir(SimulatedAir):
         peaks: PeakMeter,
     ) -> ComplexArray:
         """What arrives at the server of all clients' bursts, before its own noise."""
-        samples = self.nominal_samples + burst.layout.samples + _ECHO_TAIL_SAMPLES
-        total = np.zeros(samples, np.complex64)
-        ppm, offsets = self.clocks.ppm(when[0]), self.arrivals.offsets(when[0])
-        for row, client in zip(values, clients.tolist(), strict=True):
-            if np.isnan(offsets[client]):
-                continue
-            where, about = (*when, client), (float(ppm[client]), burst.layout, self.nominal_samples, self.seed)
-            path = draw_path(self.settings, *about, where, float(offsets[client]))
-            grid = self._encode(row, path, burst, levels)
-            peaks.look_at(grid)
-            sync = self.sync[client % len(self.sync)]
-            total += path.carry(frame.assemble(ofdm.modulate(grid, self.num), sync, burst.layout), samples)
+        paths = self._paths(clients, burst, when)
+        total = np.zeros(self.nominal_samples + burst.layout.samples + _ECHO_TAIL_SAMPLES, np.complex64)
+        channel = SymbolChannel(burst.layout, self.nominal_samples, early_samples(self.settings))
+        by_symbols = SymbolSum(channel, [path.link for _, path in paths])
+        may_ring = self.by_symbols and len(clients) * mean_ringing(self.num) <= _RINGING_TO_NOISE * levels.sample_noise
+        for start in range(0, len(paths), _CLIENTS_AT_ONCE):
+            some = paths[start : start + _CLIENTS_AT_ONCE]
+            all_seen = self._seen(channel, [path for _, path in some], len(total)) if may_ring else [None] * len(some)
+            others = []
+            for (row, path), seen in zip(some, all_seen, strict=True):
+                grid, who = self._encode(values[row], path, burst, levels), path.where[-1] % len(self.sync)
+                peaks.look_at(grid)
+                if seen is None:
+                    others.append((grid, self.sync[who], path))
+                else:
+                    by_symbols.add(grid, self.sync_tones[who], seen)
+            for arrived in in_order(partial(self._carry, burst, len(total)), others):
+                total += arrived
+        by_symbols.add_to(total[self.nominal_samples :][: burst.layout.samples])
         return total
+
+    def _paths(self, clients: npt.NDArray[np.int64], burst: Burst, when: tuple[int, int]) -> list[tuple[int, Path]]:
+        """Row of the payload and path of each client that is not silent."""
+        ppm, offsets = self.clocks.ppm(when[0]), self.arrivals.offsets(when[0])
+        about = (burst.layout, self.nominal_samples, self.seed)
+        return [
+            (row, draw_path(self.settings, float(ppm[client]), *about, (*when, client), float(offsets[client])))
+            for row, client in enumerate(clients.tolist())
+            if not np.isnan(offsets[client])
+        ]
+
+    def _seen(self, channel: SymbolChannel, paths: list[Path], samples: int) -> list[Seen | None]:
+        taps, rates_ppm = zip(*(path.draw(samples) for path in paths), strict=True)
+        return channel.seen([path.link for path in paths], taps, np.stack(rates_ppm))
+
+    def _carry(self, burst: Burst, samples: int, sent: tuple[ComplexArray, ComplexArray, Path]) -> ComplexArray:
+        """A client's payload (symbols, active), behind its sync symbol, sample by sample."""
+        grid, sync, path = sent
+        return path.carry(frame.assemble(ofdm.modulate(grid, self.num), sync, burst.layout), samples)
 
     def _encode(self, values: npt.NDArray[Any], path: Path, burst: Burst, levels: Levels) -> ComplexArray:
         """The payload's grid (symbols, active) as the client sends it."""

@@ -175,15 +175,29 @@ def positions(
 ) -> npt.NDArray[np.float64]:
     """Where in each client's burst the server's samples 0 .. samples-1 fall, (N, samples)."""
     rate = 1e-6 * rates_ppm
-    # The clock's lead when each step begins, counted from the burst's arrival: sample 0 comes exactly then.
-    lead = np.cumsum(rate * _WALK_STEP, axis=1) - rate * _WALK_STEP
-    step = np.clip(arrival_samples // _WALK_STEP, 0, rate.shape[1] - 1).astype(np.int64)[:, None]
-    since = arrival_samples[:, None] - _WALK_STEP * step
-    lead -= np.take_along_axis(lead, step, axis=1) + np.take_along_axis(rate, step, axis=1) * since
+    lead = _leads(arrival_samples, rate)
     at = np.arange(_WALK_STEP) * rate[..., None] + lead[..., None]
     at = at.reshape(len(at), -1)[:, :samples]
     at += np.arange(samples) - arrival_samples[:, None]
     return at
+
+
+def positions_at(
+    arrival_samples: npt.NDArray[np.float64], rates_ppm: npt.NDArray[np.float64], at_samples: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """As :func:`positions`, but at these samples of the server alone, (N, len(at_samples))."""
+    rate = 1e-6 * rates_ppm
+    step, since = np.divmod(at_samples, _WALK_STEP)
+    return _leads(arrival_samples, rate)[:, step] + since * rate[:, step] + (at_samples - arrival_samples[:, None])
+
+
+def _leads(arrival_samples: npt.NDArray[np.float64], rate: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The clock's lead when each step begins, counted from the burst's arrival: sample 0 comes exactly then."""
+    lead = np.cumsum(rate * _WALK_STEP, axis=1) - rate * _WALK_STEP
+    step = np.clip(arrival_samples // _WALK_STEP, 0, rate.shape[1] - 1).astype(np.int64)[:, None]
+    since = arrival_samples[:, None] - _WALK_STEP * step
+    lead -= np.take_along_axis(lead, step, axis=1) + np.take_along_axis(rate, step, axis=1) * since
+    return lead
 
 
 def _reach(links: Sequence[Link], length: int) -> int:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, get_args
 
 import numpy as np
@@ -88,12 +89,19 @@ def impulse_responses(
     sight.
     """
     sample_rate_hz = real("sample_rate_hz", sample_rate_hz, 0.0, open_low=True)
-    delays = np.rint(np.array(profile.delays_seconds) * sample_rate_hz).astype(np.int64)
-    powers = np.bincount(delays, profile.powers())
-    echoes = np.flatnonzero(powers)
+    length, echoes, amplitudes = _echoes(profile, sample_rate_hz)
     drawn = gains((n, len(echoes)), "rayleigh" if fading == "rician" else fading, rng)
     if fading == "rician":
         drawn[:, :1] = gains((n, 1), fading, rng, rician_k_db)
-    taps = np.zeros((n, len(powers)), np.complex64)
-    taps[:, echoes] = drawn * np.sqrt(powers[echoes]).astype(np.float32)
+    taps = np.zeros((n, length), np.complex64)
+    taps[:, echoes] = drawn * amplitudes
     return taps
+
+
+@lru_cache(maxsize=64)
+def _echoes(profile: DelayProfile, sample_rate_hz: float) -> tuple[int, npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """How many taps there are, which of them are not zero, and the root of those' mean powers."""
+    delays = np.rint(np.array(profile.delays_seconds) * sample_rate_hz).astype(np.int64)
+    powers = np.bincount(delays, profile.powers())
+    echoes = np.flatnonzero(powers)
+    return len(powers), echoes, np.sqrt(powers[echoes]).astype(np.float32)

@@ -22,7 +22,7 @@ GUARD = 128  # samples dropped at each end of a block, where the FFT's wrap-arou
 HOP = BLOCK - 2 * GUARD
 # A block that is cut off sharply rings up to the highest frequency, where a fractional delay spreads it far: fade it.
 _FADE = np.sin(np.pi / 2 * (np.arange(96) + 0.5) / 96).astype(np.float32) ** 2
-_BLOCKS_AT_ONCE = 64  # one megabyte an array: the temporaries stay in the cache
+_BLOCKS_AT_ONCE = 16  # a quarter of a megabyte an array: temporaries stay in the cache, and in the heap for the next
 _SERIES_ERROR = 1e-4  # relative, -80 dB: well below what the guard leaves
 _EXACT_OVERSAMPLING = 4
 _EXACT_HALF_TAPS = 24

@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from fl_app.air import AirSettings, expected_vote_error_rate, make_air, vote_error_rate
+from fl_app.air import AirSettings, expected_vote_error_rate, make_air, threads, vote_error_rate
+from fl_app.streams import stream
 from oac_blocks.dsp.bounds import mv_error_probability
 
 
@@ -144,10 +145,46 @@ def test_analog_loses_what_its_phase_turns(perfect):
     received = air.uplink(g, np.array([0]), 0).received.reshape(100, 192, 2)
     value = received[..., 0] + 1j * received[..., 1]
     turn = np.unwrap(np.angle(value.mean(axis=1)))
-    from fl_app.streams import stream
-
     cfo_hz = 10.0 * stream(0, "air oscillator", 0, 0, 0).standard_normal(2)[1]
     assert np.polyfit(16e-6 * np.arange(100), turn, 1)[0] == pytest.approx(2 * np.pi * cfo_hz, rel=1e-3)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Symbol by symbol and sample by sample
+
+
+@pytest.mark.parametrize("mode", ["onebit", "analog"])
+def test_adding_up_by_symbols_hears_what_the_samples_say(mode):
+    """The same draws, the same noise: soft votes and entries differ by far less than the noise."""
+    rng = np.random.default_rng(0)
+    payload = rng.choice(np.array([-1, 1], np.int8), (6, 5000))
+    payload = payload if mode == "onebit" else payload.astype(np.float32)
+    settings = AirSettings(mode=mode, profile="indoor", snr_db=20.0)
+    quick, slow = make_air(settings, 6, 0), make_air(settings, 6, 0)
+    slow.by_symbols = False
+    a, b = (air.uplink(payload, np.arange(6), 0) for air in (quick, slow))
+    assert 0 < np.std(a.received - b.received) < 0.005 * np.std(b.received)
+    assert a.snr_db == pytest.approx(b.snr_db, abs=0.1)
+    assert a.pmepr_db == b.pmepr_db
+
+
+@pytest.mark.parametrize("more", [{"snr_db": None}, {"snr_db": 60.0}, {"profile": "etu"}, {"calibration": "off"}])
+def test_what_symbols_would_leave_out_goes_by_samples(more):
+    votes = own_entries(2, 2000)
+    quick, slow = (make_air(AirSettings(**more), 2, 0) for _ in range(2))
+    slow.by_symbols = False
+    np.testing.assert_array_equal(*(air.uplink(votes, np.arange(2), 0).received for air in (quick, slow)))
+
+
+@pytest.mark.parametrize("profile", ["flat", "eva"])
+def test_the_number_of_cores_changes_no_bit(profile, monkeypatch):
+    votes = own_entries(7, 3000)
+
+    def received(cores):
+        monkeypatch.setattr(threads, "cores", lambda: cores)
+        return make_air(AirSettings(profile=profile), 7, 0).uplink(votes, np.arange(7), 0).received
+
+    np.testing.assert_array_equal(received(1), received(3))
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -318,6 +355,25 @@ def test_the_measured_snr_follows_the_fading():
     # The mean of two exponential powers: mean 1, standard deviation 1/sqrt(2).
     assert abs(linear.mean() / 100 - 1) < 3 / np.sqrt(2 * 250)
     assert linear.std() / 100 == pytest.approx(1 / np.sqrt(2), rel=0.15)
+
+
+def test_the_measured_snr_of_a_round_is_the_one_set_times_its_channels():
+    """Single rounds are far from what is set, by the fading that they drew and by nothing else."""
+    votes = np.random.default_rng(0).choice(np.array([-1, 1], np.int8), (2, 2000))
+    air = make_air(AirSettings(snr_db=20.0, profile="indoor"), 2, 1)
+    frequency = np.r_[-100:-4, 4:100] / 256
+    for t in range(30):
+        powers = []
+        for client in range(2):
+            # The first draws of this stream are the echoes: 6 taps, a sample apart, falling by e each.
+            rng = stream(1, "air echoes", t, 0, client)
+            mean = np.exp(-np.arange(6))
+            taps = rng.standard_normal(12, np.float32).view(np.complex64) * np.sqrt(mean / mean.sum() / 2)
+            response = np.exp(-2j * np.pi * frequency[:, None] * np.arange(6)) @ taps
+            powers.append(np.mean(np.abs(response) ** 2))
+        measured = air.uplink(votes, np.arange(2), t).snr_db
+        # Noise is the median over 32 bins of 25 symbols; clients' products on the sync symbols come on top.
+        assert measured == pytest.approx(20 + 10 * np.log10(np.mean(powers)), abs=1.0)
 
 
 def test_without_noise_or_without_nulls_no_snr_is_measured(perfect):
