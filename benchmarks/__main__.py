@@ -1,12 +1,32 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``make bench``: everything that is measured, in one run."""
+"""``make bench``: everything that is measured, in one run; ``make bench ARGS="link channel"`` runs some alone.
+
+``flower`` is the link with Flower's simulation beside it, which is installed for it: only on request.
+"""
+
+import sys
 
 from gnuradio import gr
 from rich.console import Console
 
 from benchmarks import air_share, calibration, channel, dsp_core, link, loopback, radio, streaming
 
+BENCHMARKS = {
+    "dsp_core": dsp_core.main,
+    "air_share": air_share.main,
+    "streaming": streaming.main,
+    "channel": channel.main,
+    "loopback": loopback.main,
+    "calibration": calibration.main,
+    "link": link.main,
+    "radio": radio.main,
+}
+ON_REQUEST = {"flower": lambda console: link.main(console, with_flower=True)}
+
+names = sys.argv[1:] or list(BENCHMARKS)
+if unknown := set(names) - {*BENCHMARKS, *ON_REQUEST}:
+    sys.exit(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join((*BENCHMARKS, *ON_REQUEST))}")
 console = Console(width=110)
 gr.logging().set_default_level(gr.log_levels.warn)
-for benchmark in (dsp_core, air_share, streaming, channel, loopback, calibration, link, radio):
-    benchmark.main(console)
+for name in names:
+    {**BENCHMARKS, **ON_REQUEST}[name](console)

@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import flower
 from fl_app.config import load_settings
 from fl_app.link.server import Link, serve
 from fl_app.metrics import RoundFigures
@@ -21,8 +22,9 @@ from fl_app.runs import RunFolder
 ROUNDS = 14
 LEFT_OUT = 2  # round 0 sends all d entries, and with round 1 clients get the signs of all of them
 CROWDS = 2  # processes that hold the clients
+ENTRIES = 109_402  # of the CNN
 # Seconds a round of Flower's simulation engine with clients that do not train, as seen on another machine.
-FLOWER_SECONDS = {10: 0.38, 50: 1.5}
+SEEN_ELSEWHERE_SECONDS = {10: 0.38, 50: 1.5}
 
 
 def rounds_of(n_clients: int, air: str) -> tuple[list[RoundFigures], float]:
@@ -67,18 +69,23 @@ def _crowd(endpoint: str, numbers: range) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", code])
 
 
-def main(console: Console) -> None:
+def main(console: Console, with_flower: bool = False) -> None:
+    """``with_flower``: measure Flower too, in the same run; otherwise no ratio to it is given."""
     table = Table(title="A round over the link without training: the CNN, k = 21,880 votes from each client")
     headings = ("N", "air", "round (s)", "server's CPU (s)", "air's CPU (s)", "down to each (kB)", "w_t whole (kB)")
-    for heading in (*headings, "ratio", "Flower's simulation, NOT measured here (s)"):
+    for heading in (*headings, "ratio", "Flower's simulation, no radio (s)"):
         table.add_column(heading, justify="right")
-    for n_clients, flower in FLOWER_SECONDS.items():
+    for n_clients, elsewhere in SEEN_ELSEWHERE_SECONDS.items():
+        measured = flower.measure(n_clients, ENTRIES, console) if with_flower else None
         for air in ("ideal", "waveform"):
             rows, cpu_seconds = rounds_of(n_clients, air)
             seconds = statistics.median(row.seconds for row in rows)
             in_air = statistics.median(row.air_cpu_seconds for row in rows)
             down = statistics.median(row.downlink_bytes or 0 for row in rows)
-            whole = 4 * 109_402
+            whole = 4 * ENTRIES
+            peer = f"not measured (seen elsewhere: {elsewhere})"
+            if measured is not None:
+                peer = f"{measured.seconds:.3f} ({measured.seconds / seconds:.1f}x), best of {flower.SETTINGS}"
             table.add_row(
                 str(n_clients),
                 air,
@@ -88,6 +95,6 @@ def main(console: Console) -> None:
                 f"{down / 1000:.1f}",
                 f"{whole / 1000:.1f}",
                 f"{whole / down:.1f}",
-                f"{flower} ({flower / seconds:.0f}x)",
+                peer,
             )
     console.print(table)

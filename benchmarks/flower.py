@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Seconds a round of Flower's simulation engine takes with clients that do not train, in an environment of its own.
+
+Made only when asked for (``make bench ARGS="flower"``): it takes 0.7 GB under the user's cache folder. What runs there
+is ``flower_peer.py``, which knows nothing of this project.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+REQUIREMENT = "flwr[simulation]==1.41.0"
+ROUNDS = 14
+LEFT_OUT = 3  # actors start, and the first rounds import what they need
+TIMEOUT_SECONDS = 600
+# Two engines and three shares of a core for each client: two, four and twenty clients at a time on two cores.
+ENGINES = ("messages", "legacy")
+CPUS_PER_CLIENT = (1.0, 0.5, 0.1)
+SETTINGS = len(ENGINES) * len(CPUS_PER_CLIENT)
+
+
+@dataclass(frozen=True)
+class Measured:
+    seconds: float  # median of a round
+    engine: str
+    cpus_per_client: float
+
+
+def environment() -> Path:
+    """The folder of the virtual environment with Flower; made if it is missing."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "gr-oac" / "flower-venv"
+    done = folder / REQUIREMENT.replace("/", "-")
+    if not done.exists():
+        venv.create(folder, with_pip=True, clear=True)
+        subprocess.run([folder / "bin" / "python", "-m", "pip", "install", "--quiet", REQUIREMENT], check=True)
+        done.touch()
+    return folder
+
+
+def measure(n_clients: int, entries: int, console: Console) -> Measured:
+    """The best of all settings for this many clients that each get and give back one float32 array of ``entries``."""
+    python, peer = environment() / "bin" / "python", Path(__file__).with_name("flower_peer.py")
+    every = []
+    for engine in ENGINES:
+        for cpus in CPUS_PER_CLIENT:
+            arguments = [engine, str(n_clients), str(cpus), str(entries), str(ROUNDS)]
+            run = subprocess.run([python, peer, *arguments], capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+            if run.returncode != 0:
+                raise RuntimeError(f"Flower failed with {' '.join(arguments)}:\n{run.stderr[-2000:]}")
+            seconds = json.loads(run.stdout.splitlines()[-1])[LEFT_OUT:]
+            every.append(Measured(statistics.median(seconds), engine, cpus))
+            spread = f"{min(seconds):.3f} to {max(seconds):.3f}"
+            console.print(f"Flower, N = {n_clients}, {engine}, num_cpus {cpus}: {every[-1].seconds:.3f} s ({spread})")
+    return min(every, key=lambda one: one.seconds)
