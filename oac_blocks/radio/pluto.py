@@ -30,6 +30,7 @@ _LO_TOLERANCE_HZ = 8.0
 _BANDWIDTH_TOLERANCE_HZ = 8.0
 _POLL_SECONDS = 0.1
 _FREE_SECONDS = 3.0
+_LAST_BLOCK_SECONDS = 1.0  # more than any block lasts
 
 
 class PlutoRadio(Radio):
@@ -223,7 +224,7 @@ class _Streams:
         except BaseException:
             self._destroy()
             raise
-        for thread in self._threads:
+        for thread, _ in self._moving:
             thread.start()
 
     def _open(self, transmits: bool) -> None:
@@ -232,15 +233,16 @@ class _Streams:
         What lies in between is how far the two streams are apart, and nobody can know it.
         """
         device, config = self._device, self.config
-        self._threads = [threading.Thread(target=self._guarded(self._receive_all), name="pluto rx", daemon=True)]
         if transmits:
             device._tx_buffer_size = config.block_samples
             device.disable_dds()
             _when_free(device._tx_init_channels)
             self._buffers.append(device._txbuf)
-            self._threads.append(threading.Thread(target=self._guarded(self._send_all), name="pluto tx", daemon=True))
         _when_free(device._rx_init_channels)
         self._buffers.append(device._rxbuf)
+        self._moving = [(self._thread(self._receive_all, "pluto rx"), device._rxbuf)]
+        if transmits:
+            self._moving.append((self._thread(self._send_all, "pluto tx"), device._txbuf))
         if transmits:
             for _ in range(config.primed_blocks):
                 device.tx(np.zeros(config.block_samples, np.complex64))
@@ -255,25 +257,36 @@ class _Streams:
         self._patiently(lambda: self._to_send.put(samples, timeout=_POLL_SECONDS), queue.Full, timeout_seconds)
 
     def stop(self) -> None:
-        """Threads first, then buffers: libiio does not forgive the other order."""
+        """Threads first, then buffers: libiio does not forgive the other order.
+
+        The transmitter ends first. In lock-step, others do not wait for it then, so that their time goes on, and with
+        it the last block comes that the receiver waits for. Nobody need be cancelled: libiio would print an error for
+        each buffer, since after that it cannot even close it properly.
+        """
         self._stopping.set()
-        for buffer in self._buffers:
-            with contextlib.suppress(OSError):
-                buffer.cancel()
-        for thread in self._threads:
-            thread.join()
+        for thread, buffer in reversed(self._moving):
+            thread.join(_LAST_BLOCK_SECONDS)
+            if thread.is_alive():
+                with contextlib.suppress(OSError):
+                    buffer.cancel()
+                thread.join()
+            self._close_buffer(buffer)
         self._destroy()
 
-    def _destroy(self) -> None:
-        """Now, and not when Python happens to collect them: then their context may be gone, and libiio crashes.
+    def _close_buffer(self, buffer: Any) -> None:
+        """Now, and not when Python happens to collect it: then its context may be gone, and libiio crashes.
 
         An error that somebody keeps, with the frames that it came through, holds a buffer for as long.
         """
+        if buffer._buffer is not None:
+            buffer.__del__()
+            buffer._buffer = None
+
+    def _destroy(self) -> None:
         self._device.tx_destroy_buffer()
         self._device.rx_destroy_buffer()
         for buffer in self._buffers:
-            buffer.__del__()
-            buffer._buffer = None
+            self._close_buffer(buffer)
         self._buffers.clear()
 
     def _patiently(self, attempt: Callable[[], Any], not_yet: type[Exception], timeout_seconds: float) -> Any:
@@ -288,6 +301,9 @@ class _Streams:
                     raise RadioStopped("the streams were stopped") from None
                 if time.monotonic() > deadline:
                     raise RadioError(f"nothing moved for {timeout_seconds:g} s") from None
+
+    def _thread(self, work: Callable[[], None], name: str) -> threading.Thread:
+        return threading.Thread(target=self._guarded(work), name=name, daemon=True)
 
     def _guarded(self, work: Callable[[], None]) -> Callable[[], None]:
         def run() -> None:

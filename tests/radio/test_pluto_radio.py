@@ -2,6 +2,8 @@
 """PlutoRadio against virtual Plutos: settings checked and read back, streams, gaps, a device that goes away."""
 
 import collections
+import contextlib
+import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -9,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from oac_blocks.radio.base import RadioConfig, RadioError, StreamConfig
+from oac_blocks.radio.base import RadioConfig, RadioError, RadioStopped, StreamConfig
 from oac_blocks.radio.virtual.registers import TX_UNDERFLOW
 
 pluto = pytest.importorskip("oac_blocks.radio.pluto")
@@ -144,6 +146,32 @@ def test_a_gap_is_told_with_the_next_block(plutos, radio):
     assert reasons == [[], ["the transmitter ran out of samples"]]
     assert [one.underflows for one in radios] == [0, 1]
     assert not served.air.context(1).tx_registers.status & TX_UNDERFLOW  # cleared
+
+
+def test_streams_end_without_a_complaint_of_libiio(plutos, radio, capfd):
+    """It prints to the standard error, whoever is at fault."""
+    served = plutos(3, lock_step=True)
+    radios = [radio(uri) for uri in served.uris]
+    long_enough = threading.Event()
+
+    def go_on(one):
+        one.start(STREAM)
+        with contextlib.suppress(RadioStopped):
+            for blocks in itertools.count():
+                one.receive()
+                one.transmit(np.zeros(STREAM.block_samples, np.complex64))
+                if blocks == 50:
+                    long_enough.set()
+
+    threads = [threading.Thread(target=go_on, args=(one,)) for one in radios]
+    for thread in threads:
+        thread.start()
+    assert long_enough.wait(60)
+    for one in radios:
+        one.stop()
+    for thread in threads:
+        thread.join()
+    assert capfd.readouterr().err == ""
 
 
 def test_lost_samples_are_told_as_well(plutos, radio):

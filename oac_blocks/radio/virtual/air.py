@@ -40,7 +40,7 @@ from oac_blocks.radio.virtual.transmitter import Buffer, Samples
 
 MOST_BUFFER_SAMPLES = 1 << 24  # of all kernel buffers of one stream
 MOST_KERNEL_BUFFERS = 64
-_BLOCKS_AT_ONCE = 16
+_BLOCKS_AT_ONCE = 8
 _USUAL_LAG_BLOCKS = 3
 _MOST_LAG_SECONDS = 5e-3
 _POLL_SECONDS = 0.1
@@ -162,6 +162,7 @@ class Air:
             if queue in node.queues:
                 self._advance_time()
                 node.queues.remove(queue)
+                node.closing = node.tx.buffer is not None
                 self._maybe_stop()
             self._tell_all()
 
@@ -201,6 +202,7 @@ class Air:
             node = self.nodes[radio]
             if node.tx.buffer is buffer:
                 node.tx.close()
+                node.closing = bool(node.queues)
                 self._maybe_stop()
             self._tell_all()
 
@@ -293,7 +295,8 @@ class Air:
 
     def _maybe_start(self) -> None:
         for node in self.nodes:
-            node.joined |= node.tx.buffer is not None and bool(node.queues)
+            if node.tx.buffer is not None and node.queues:
+                node.joined, node.closing = True, False
         if not self._started:
             both = sum(node.tx.buffer is not None and bool(node.queues) for node in self.nodes)
             self._started = both >= self._expected
@@ -302,7 +305,10 @@ class Air:
         """One of two buffers is open: the other one will be."""
         if not self.lock_step or not self._expected:
             return False
-        return any(node.joined and bool(node.queues) != (node.tx.buffer is not None) for node in self.nodes)
+        return any(
+            node.joined and not node.closing and bool(node.queues) != (node.tx.buffer is not None)
+            for node in self.nodes
+        )
 
     def _maybe_stop(self) -> None:
         """All buffers are closed: who comes next begins together again."""
@@ -440,7 +446,7 @@ class Air:
             for queue in node.queues:
                 queue.lose()
         elif fault.kind == "unplug" and node.plugged:
-            node.plugged = False
+            node.plugged = node.closing = False
             node.queues.clear()
             node.tx.close()
             self._maybe_stop()

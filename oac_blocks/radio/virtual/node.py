@@ -31,6 +31,7 @@ class Node:
         self.lo_ppm = settings.lo_error(index)
         self.plugged = True
         self.joined = False  # had both of its buffers open once
+        self.closing = False  # one of them was closed, and the other one will be
         self.gain = GainControl()
         self.queues: list[ReceiveQueue] = []
         self.next = 0  # place of the receiver's next block
