@@ -105,7 +105,8 @@ def settings_for(
     if clock == "lock-step":
         return BenchSettings(clients, num, clock=clock, **common)  # type: ignore[arg-type]
     block = 1 << max(10, round(math.log2(_BLOCK_SECONDS * num.sample_rate_hz) - 0.3))
-    stream = StreamConfig(block, kernel_buffers=16, primed_blocks=12, queued_blocks=4)
+    # A look at the flags is a round trip, in each direction. It is soon enough before the round ends.
+    stream = StreamConfig(block, kernel_buffers=16, primed_blocks=12, queued_blocks=4, blocks_per_poll=4)
     return BenchSettings(
         clients,
         num,
