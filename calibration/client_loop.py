@@ -40,9 +40,8 @@ class ClientLoop:
         self._misses = 0
         self._fine_tries = 0
         self._outliers: list[tuple[float, bool]] = []  # corrections, and whether echoes might explain them
-        # A clock that is off moves through a frame, so that payload is heard a little beside the sequence, in the mean.
-        self._bias = 0.0  # correction that payload needs, less that of the sequence
-        self._bias_is_new = False
+        self._blind_place = 0.0  # samples into the answer: a measurement taken there before the clock's rate was known
+        self._first_payload = False
         self._rounds_since_jump = _JUMPS_APART_ROUNDS
         self._rounds_in_state = 0
         self._wide = False
@@ -59,8 +58,7 @@ class ClientLoop:
     def correction(self, now: float, interval: float) -> float:
         """For an answer ``interval`` seconds from ``now``."""
         if self.state in ("fine", "tracking"):
-            needed = self._tracker.predict(now + interval - self._taken_at)[0]
-            return needed if self.state == "tracking" else needed - self._bias
+            return self._tracker.predict(now + interval - self._taken_at)[0]
         starts = self._starts()
         return starts[self._tries % len(starts)]
 
@@ -108,7 +106,7 @@ class ClientLoop:
     def fall(self, round_: int, reason: str, silent: bool = False) -> None:
         """To uncalibrated, and asked again: at once if it did well before, otherwise later each time."""
         if self.state in ("fine", "tracking"):
-            self._known = self._tracker.predict(0.0)[0] - self._bias
+            self._known = self._tracker.predict(0.0)[0]
         settled = self.state == "tracking" and self._rounds_in_state >= self._settings.settled_rounds
         self._failures = 0 if settled else self._failures + 1
         wait = min(2 ** min(self._failures, 30) // 2, self._settings.largest_wait_rounds)
@@ -121,7 +119,6 @@ class ClientLoop:
     def restart(self, round_: int, reason: str) -> None:
         self.fall(round_, reason)
         self._ask_at = self._failures = self._tries = 0
-        self._bias = 0.0
         self._tracker.forget()
 
     def pass_round(self) -> None:
@@ -142,17 +139,37 @@ class ClientLoop:
         """What was measured, whether or not it counts."""
         self._offset, self._cfo, self._power = offset_samples, cfo_rad, power_db
 
-    def heard(self, round_: int, used: float, offset: float, variance: float, now: float) -> None:
-        """It answered with the correction ``used`` and was heard ``offset`` samples late."""
+    def heard(
+        self, round_: int, used: float, offset: float, variance: float, now: float, place_samples: float = 0.0
+    ) -> None:
+        """It answered with the correction ``used`` and was heard ``offset`` samples late.
+
+        That was ``place_samples`` into its answer, and ``used`` includes what it was stretched by up to there. A
+        clock that is fast comes earlier and earlier; what counts is the correction at the answer's first sample.
+        """
         self._misses, self._tries, self._silent = 0, 0, False
         needed = used - offset
+        known = math.isfinite(self.drift.ppm)
+        if known:
+            needed -= 1e-6 * self.drift.ppm * place_samples
+            variance += (1e-6 * self.drift.sigma_ppm * place_samples) ** 2
         if self.state == "acquiring":
-            self._begin(needed + self._bias, variance, now)
+            self._begin(needed, variance, now)
+            self._blind_place = 0.0 if known else place_samples
             self._go("fine", round_, f"heard {offset:+.1f} samples off")
         elif self.state == "fine":
-            self._refine(round_, needed + self._bias, offset, variance, now)
+            if known:
+                self._open_eyes(variance)
+            self._refine(round_, needed, variance, now)
         elif self.state == "tracking":
             self._follow(round_, needed, variance, now)
+
+    def _open_eyes(self, variance: float) -> None:
+        """The rate is known now: put the first measurement right."""
+        if self._blind_place:
+            seen = self._tracker.predict(0.0)[0]
+            self._tracker.start(seen - 1e-6 * self.drift.ppm * self._blind_place, variance)
+            self._blind_place = 0.0
 
     def _begin(self, needed: float, variance: float, now: float) -> None:
         self._tracker.start(needed, variance)
@@ -162,9 +179,10 @@ class ClientLoop:
         self._tracker.take(needed, variance, now - self._taken_at)
         self._taken_at = now
 
-    def _refine(self, round_: int, needed: float, offset: float, variance: float, now: float) -> None:
+    def _refine(self, round_: int, needed: float, variance: float, now: float) -> None:
         settings = self._settings
         self._fine_tries += 1
+        offset = self._tracker.predict(now - self._taken_at)[0] - needed
         bearable = abs(offset) <= settings.largest_scatter_samples
         usual = _USUAL_SIGMAS * self._tracker.scatter_samples  # of what was learnt before
         if bearable:
@@ -185,9 +203,9 @@ class ClientLoop:
         innovation, sigma = self._tracker.innovation(needed, variance, seconds)
         gate = min(max(settings.gate_samples, settings.gate_sigmas * sigma), limit)
         bearable = abs(innovation) <= limit
-        if self._bias_is_new and bearable:
-            self._bias += innovation
-            self._bias_is_new = False
+        first, self._first_payload = self._first_payload, False
+        if first and gate < abs(innovation) <= limit:
+            # The sequence told of another path, or nobody told where it was measured: payload is what counts.
             self._begin(needed, variance, now)
             return
         if abs(innovation) <= gate:
@@ -233,6 +251,6 @@ class ClientLoop:
             self._rounds_in_state = 0
             self._misses = self._fine_tries = 0
             self._outliers.clear()
-            self._bias_is_new = state == "tracking"
+            self._first_payload = state == "tracking"
             if state == "uncalibrated":
                 self._wide = False

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Mapping
 from functools import lru_cache
 
+import numpy as np
+
 from calibration.client_loop import ClientLoop
 from calibration.states import (
     STATES,
@@ -192,7 +194,10 @@ class Loop:
         if not math.isfinite(sigma):
             sigma = self.settings.tolerance_samples / 2
         one.power.heard(power_db, order.gain_db)
-        one.heard(arrivals.round, answer.correction_samples, offset, sigma**2 + trigger_variance, self._now)
+        place = float(np.nan_to_num(arrivals.place_samples[one.client]))
+        # Up to there the answer was stretched by as much.
+        used = answer.correction_samples + 1e-6 * order.drift_ppm * place
+        one.heard(arrivals.round, used, offset, sigma**2 + trigger_variance, self._now, place)
 
     def _control_power(self) -> None:
         target = self.settings.target_power_db

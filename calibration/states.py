@@ -8,7 +8,7 @@ it was wanted, positive is late; a correction is absolute.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import numpy as np
@@ -97,6 +97,9 @@ class Arrivals:
     power_db: npt.NDArray[np.float64]
     cfo_rad: npt.NDArray[np.float64]  # rad/sample, what is left after the client's own correction
     snr_db: npt.NDArray[np.float64]
+    # Where after the answer's first sample the offset was measured: a clock that is off makes it differ along the
+    # answer. Empty where nobody told: then offsets count as measured at the first sample.
+    place_samples: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
         integer("round", self.round, 0)
@@ -106,7 +109,9 @@ class Arrivals:
             not math.isinf(self.trigger_sample), "trigger_sample", self.trigger_sample, "a number of samples, or NaN"
         )
         shape = np.shape(self.offset_samples)
-        for name in ("offset_samples", "sigma_samples", "power_db", "cfo_rad", "snr_db"):
+        if not np.size(self.place_samples):
+            object.__setattr__(self, "place_samples", np.zeros(shape))
+        for name in ("offset_samples", "sigma_samples", "power_db", "cfo_rad", "snr_db", "place_samples"):
             values = np.asarray(getattr(self, name), np.float64)
             require(values.ndim == 1, name, f"shape {values.shape}", "one number for each client")
             require(values.shape == shape, name, f"shape {values.shape}", f"of shape {shape}, as offset_samples")

@@ -137,11 +137,19 @@ class VirtualRadios:
         noise_power = 10 ** (-self.settings.snr_db / 10)
         noise_power += sum(10 ** (fault.value / 10) for fault in self._schedule.now(plan.round, "interferer"))
         hear = self._hear_sequences if plan.kind == "acquire" else self._hear_frame
-        columns = hear(air, noise_power)
-        columns[0] -= triggers.own_sample - sent_at
+        measured = hear(air, noise_power)
+        measured[0] -= triggers.own_sample - sent_at
         residual = air.delays.mean(axis=1) + _mean_excess(self._spreads(plan.round))
-        arrivals = Arrivals(plan.round, plan.kind, triggers.own_sample, *columns)
+        place = np.where(np.isfinite(measured[0]), self._places(plan.kind), np.nan)
+        arrivals = Arrivals(plan.round, plan.kind, triggers.own_sample, *np.vstack((measured, place)))
         return RoundResult(gaps, answers, arrivals, residual, piece.rates[:, STEPS // 4].copy())
+
+    def _places(self, kind: Kind) -> Floats:
+        """Where after its answer's first sample each client is measured, (N,)."""
+        layout = self.settings.layout
+        if kind == "acquire":
+            return np.array([layout.sequence_start_samples(client) for client in range(layout.clients)], np.float64)
+        return np.full(layout.clients, layout.frame(self.settings.votes).sync_starts_samples().mean())
 
     def _answer(self, order: Order, triggers: _Triggers) -> Answer:
         client = order.client
@@ -168,9 +176,9 @@ class VirtualRadios:
             gains[order.client] = self._amplitude[order.client] * 10 ** (order.gain_db / 20)
         laid = triggers.count + layout.answer_samples + corrections + self.stream_offset_samples
         if kind == "acquire":
-            starts = np.array([[layout.sequence_start_samples(client) for client in range(layout.clients)]])
+            starts = self._places(kind)[None]
         else:
-            starts = layout.frame(self.settings.votes).sync_starts_samples()[:, None]
+            starts = layout.frame(self.settings.votes).sync_starts_samples()[:, None].astype(np.float64)
         wanted = sent_at + layout.answer_samples
         delays = [piece.time_of(laid + start * stretch) + self.delay_samples - wanted - start for start in starts]
         clients = np.array([order.client for order in orders], np.int64)

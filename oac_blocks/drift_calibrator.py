@@ -124,6 +124,8 @@ class drift_calibrator(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming
             if heard["round"] < self._loop.round:
                 return  # a repeated or late one: that round is over, and what it led to is under way
             arrays = {name: np.asarray(heard[name], np.float64) for name in _ARRAYS}
+            if (place := heard.get("place_samples")) is not None:
+                arrays["place_samples"] = np.asarray(place, np.float64)
             self._loop.measured(Arrivals(heard["round"], heard["kind"], heard["trigger_sample"], **arrays))
         except Exception as error:
             self._drops.add(f"arrivals: {error!r}")

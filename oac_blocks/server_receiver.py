@@ -24,7 +24,7 @@ from oac_blocks.stream_gaps import StreamGaps
 
 MOST_ENERGIES = 4096
 _THIRD_OF_PREFIX = -1
-_VECTORS = ("offset_samples", "sigma_samples", "power_db", "cfo_rad", "snr_db")
+_VECTORS = ("offset_samples", "sigma_samples", "power_db", "cfo_rad", "snr_db", "place_samples")
 
 
 class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blocks)

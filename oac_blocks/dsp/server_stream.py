@@ -40,6 +40,8 @@ class HeardRound:
     ``offset_samples`` of a payload round is that in the middle of the frame's sync symbols: a client whose clock is off
     moves through it. ``cfo_rad`` comes from the phases of these symbols, and is unique up to half a turn from one to
     the next (1.7e-4 rad/sample for 21,880 votes in four groups); an acquire round is too short to tell, and says NaN.
+    ``place_samples`` is where after ``answer_samples`` the offset was measured: in the middle of the frame's sync
+    symbols, or at the client's slot. A clock that is off makes offsets differ from one place to another.
     """
 
     round: int
@@ -51,6 +53,7 @@ class HeardRound:
     power_db: Floats
     cfo_rad: Floats
     snr_db: Floats
+    place_samples: Floats
     soft_votes: npt.NDArray[np.float32] | None = None  # of a payload round
     energies: npt.NDArray[np.float32] | None = None  # (2, votes), for and against
     mean_snr_db: float = math.nan  # of the clients heard, echoes included, over the noise beside the band
@@ -291,8 +294,16 @@ class ServerStream:
         """``columns`` (5, N): offsets and what follows them."""
         expected, detection = done.expected, done.detection
         about = (expected.round, expected.kind, detection.time_samples, _db(detection.snr))
+        place = np.where(np.isfinite(columns[0]), self._places(done), np.nan)
         offset, sigma, power_db, cfo_rad, snr_db = columns
-        return HeardRound(*about, offset, sigma, power_db, cfo_rad, snr_db, soft_votes, energies, mean_snr_db)
+        return HeardRound(*about, offset, sigma, power_db, cfo_rad, snr_db, place, soft_votes, energies, mean_snr_db)
+
+    def _places(self, done: _OpenRound) -> Floats:
+        """Where each client is measured, by the first sample of the symbol, or of all symbols in the mean."""
+        clients = self.layout.clients
+        if done.frame is None:
+            return np.array([self.layout.sequence_start_samples(client) for client in range(clients)], np.float64)
+        return np.full(clients, done.frame.sync_starts_samples().mean())
 
 
 @lru_cache(maxsize=1)

@@ -22,7 +22,7 @@ K = 960
 LAYOUT = RoundLayout(NUM, 2, answer_samples=20_000, slot_samples=1280)
 PARAMETERS = {"clients": 2, "votes": K, "answer_samples": 20_000, "slot_samples": 1280, "chunk_samples": CHUNK}
 ROUND = 12 * CHUNK
-VECTORS = ("offset_samples", "sigma_samples", "power_db", "cfo_rad", "snr_db")
+VECTORS = ("offset_samples", "sigma_samples", "power_db", "cfo_rad", "snr_db", "place_samples")
 
 
 def one_round(rng, offsets=(1.0, -2.0), power_db=(0.0, -3.0), kind="payload", votes=K, layout=LAYOUT):

@@ -37,6 +37,14 @@ def test_fifty_clients():
     assert_held(radios(50), 12)
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_fifty_clients_are_in_time_from_the_first_payload_on(seed):
+    """Their slots reach over 100,000 samples, in which a clock of 20 ppm moves by two."""
+    outcome = simulate(radios(50, seed=seed), 3)
+    assert outcome.kinds == ("acquire", "acquire", "payload")
+    assert np.sqrt(np.mean(outcome.residual_samples[2] ** 2)) < 0.05
+
+
 def test_a_clock_that_walks_ten_times_as_much():
     assert_held(radios(5, walk_ppm=1.0), 60)
 

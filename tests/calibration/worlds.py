@@ -14,6 +14,7 @@ SAMPLE_RATE_HZ = 20e6
 TURNAROUND = 400_000.0
 INTERVAL = 800_000.0  # samples from trigger to trigger
 SIGMA = 0.01
+PAYLOAD_PLACE = 37_000.0  # samples after the answer's first: the middle of a frame
 
 
 @dataclass
@@ -27,7 +28,8 @@ class NumberClient:
     ppm: float = 0.0
     power_db: float = 0.0
     snr_db: float = 20.0
-    bias: float = 0.0  # what payload needs more than the sequence
+    slot: float = 0.0  # where in an acquire round its sequence is, in samples after the answer's first
+    bias: float = 0.0  # what payload needs more than the sequence, for reasons that nobody tells
     scatter: Callable[[], float] = lambda: 0.0
 
 
@@ -47,7 +49,7 @@ class World:
         self.plans.append(plan)
         states = [view.state for view in self.loop.clients]
         n = len(self.clients)
-        heard = np.full((5, n), np.nan)
+        heard = np.full((6, n), np.nan)
         true = np.full(n, np.nan)
         trigger = plan.round * INTERVAL
         for order, client in zip(plan.orders, self.clients, strict=True):
@@ -62,10 +64,14 @@ class World:
                 Answer(order.client, plan.round, client.epoch, sent, order.correction_samples, local, 0.0, 40.0)
             )
             needed = client.needed + (client.bias if order.mode == "payload" else 0.0)
-            true[order.client] = order.correction_samples - needed
+            # At the answer's first sample it is off by this; a clock that is fast comes earlier along the answer.
+            place = PAYLOAD_PLACE if order.mode == "payload" else client.slot
+            along = 1e-6 * (order.drift_ppm - client.ppm) * place
+            true[order.client] = order.correction_samples - needed + along
             if client.heard:
                 offset = true[order.client] + client.scatter() + SIGMA * self.rng.standard_normal()
-                heard[:, order.client] = offset, SIGMA, client.power_db + order.gain_db, 0.0, client.snr_db
+                power_db = client.power_db + order.gain_db
+                heard[:, order.client] = offset, SIGMA, power_db, 0.0, client.snr_db, place
         self.offsets.append(true)
         self.loop.measured(Arrivals(plan.round, plan.kind, trigger, *heard))
         return plan

@@ -19,7 +19,7 @@ from tests.dsp.air_records import add, add_payload, add_sequences, add_trigger, 
 
 NUM = Numerology()
 EARLY = NUM.cp_samples // 3
-VECTORS = ("offset_samples", "sigma_samples", "power_db", "cfo_rad", "snr_db")
+VECTORS = ("offset_samples", "sigma_samples", "power_db", "cfo_rad", "snr_db", "place_samples")
 K = 960
 TRIGGER_AT = 700.3
 
@@ -181,6 +181,8 @@ def test_an_acquire_round_measures_the_clients_that_answer():
     np.testing.assert_allclose(heard.power_db[answers], power_db[answers], atol=0.5)
     np.testing.assert_allclose(heard.snr_db[answers], power_db[answers] + 20, atol=1.5)
     assert np.isnan(heard.cfo_rad).all()
+    places = [layout.sequence_start_samples(client) for client in range(6)]
+    np.testing.assert_array_equal(heard.place_samples[answers], np.array(places)[answers])
     for name in VECTORS:
         assert np.isnan(getattr(heard, name)[~answers]).all()
 
@@ -194,6 +196,7 @@ def test_a_silent_client_is_nan_and_a_weak_one_is_not():
     for name in VECTORS:
         np.testing.assert_array_equal(np.isfinite(getattr(heard, name)), [True, False, True, False])
     np.testing.assert_allclose(heard.offset_samples[[0, 2]], [1, -3], atol=0.3)
+    np.testing.assert_array_equal(heard.place_samples[[0, 2]], layout.frame(K).sync_starts_samples().mean())
     assert heard.mean_snr_db == pytest.approx(20 - 3, abs=0.5)
 
 
