@@ -34,7 +34,7 @@ class ClientLoop:
         self._known = guess.correction_samples  # the best start for a search
         self._taken_at = 0.0  # seconds of the loop's clock: the last measurement that was followed
         self._ask_at = 0  # round
-        self._tries = 0  # searches since it was heard last, that it answered
+        self._tries = 0  # searches since it was heard last, that it answered or was too late for
         self._failures = 0  # falls since it tracked for long
         self._silent = False  # was silence the reason for the last fall?
         self._misses = 0
@@ -110,7 +110,7 @@ class ClientLoop:
         settled = self.state == "tracking" and self._rounds_in_state >= self._settings.settled_rounds
         self._failures = 0 if settled else self._failures + 1
         wait = min(2 ** min(self._failures, 30) // 2, self._settings.largest_wait_rounds)
-        if 0 < self._tries < len(self._starts()):  # it answers, and there are places where it was not looked for
+        if 0 < self._tries < len(self._starts()):  # it is there, and there are places where it was not looked for
             wait = min(wait, _SWEEP_WAIT_ROUNDS)
         self._ask_at = round_ + wait
         self._silent = silent
@@ -125,10 +125,10 @@ class ClientLoop:
         self._rounds_in_state += 1
         self._rounds_since_jump += 1
 
-    def missed(self, round_: int, reason: str, answered: bool = True) -> None:
-        """It was to answer, and nothing came of it."""
+    def missed(self, round_: int, reason: str, tried: bool = True) -> None:
+        """It was to answer, and nothing came of it, although it ``tried``: then the search goes on elsewhere."""
         if self.state == "acquiring":
-            self._tries += answered
+            self._tries += tried
             self.fall(round_, reason, silent=True)
         elif self.state in ("fine", "tracking"):
             self._misses += 1

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The closed loop: from what the server heard in a round to what every client is to do in the next one.
 
-A round goes: ``plan`` (orders for all clients), ``answered`` for each client that answered, ``measured`` with what the
-server heard. A measurement counts only together with an answer of the same client, round and epoch. Only a client that
-is tracking sends payload, and all others are silent in payload rounds; in acquire rounds it is the other way round.
+A round goes: ``plan`` (orders for all clients), ``answered`` (or ``abstained``) for each client, ``measured`` with what
+the server heard. A measurement counts only together with an answer of the same client, round and epoch. Only a client
+that is tracking sends payload, and all others are silent in payload rounds; in acquire rounds it is the reverse.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ class Loop:
             ClientLoop(n, self.settings, guesses.get(n, Guess()), self.changes.append) for n in range(count)
         ]
         self._answers: dict[int, Answer] = {}
+        self._abstained: set[int] = set()  # clients that had their order, heard the trigger and could not answer
         self._orders: dict[int, Order] = {}
         self._round = 0
         self._kind: Kind | None = None
@@ -120,6 +121,18 @@ class Loop:
             return
         self._answers[one.client] = answer
 
+    def abstained(self, client: int, round_: int, epoch: int, correction_samples: float) -> None:
+        """A client heard the trigger and could not answer with this correction, for it would have been too late, say.
+
+        To a search that is as good as an answer that nobody hears: it goes on elsewhere.
+        """
+        one = self._client(client)
+        order = self._orders.get(one.client)
+        if order is None or (round_, epoch) != (order.round, one.epoch):
+            return
+        if correction_samples == order.correction_samples:
+            self._abstained.add(one.client)
+
     def measured(self, arrivals: Arrivals) -> None:
         """What the server heard: the end of a round. A round that was measured already is left alone."""
         count = len(self._clients)
@@ -133,6 +146,7 @@ class Loop:
             one.pass_round()
         self._control_power()
         self._answers.clear()
+        self._abstained.clear()
         self._orders.clear()
         self._round, self._kind = arrivals.round + 1, None
 
@@ -174,7 +188,8 @@ class Loop:
         if order is None or order.mode == "silent" or order.round != arrivals.round:
             return
         if answer is None:
-            one.missed(arrivals.round, "did not answer", answered=False)
+            tried = one.client in self._abstained
+            one.missed(arrivals.round, "could not answer in time" if tried else "did not answer", tried)
             return
         trigger_variance = _trigger_variance(answer.snr_db)
         one.drift.heard(answer.trigger_sample, arrivals.trigger_sample, math.sqrt(trigger_variance))
@@ -219,6 +234,7 @@ class Loop:
     def _begin_anew(self, reason: str) -> None:
         self._kind = None
         self._answers.clear()
+        self._abstained.clear()
         for one in self._clients:
             one.restart(self._round, reason)
 

@@ -20,7 +20,9 @@ from oac_blocks.message_order import take_waiting
 _ARRIVALS, _STATUS = pmt.intern("arrivals"), pmt.intern("status")
 _ORDERS, _PLAN, _REPORT = pmt.intern("orders"), pmt.intern("plan"), pmt.intern("report")
 _ANSWER_FIELDS = tuple(field.name for field in dataclasses.fields(Answer))
+_ABSTAINED_FIELDS = ("client", "round", "epoch", "correction_samples")
 _ARRAYS = ("offset_samples", "sigma_samples", "power_db", "cfo_rad", "snr_db")
+_SWEEP_STEP_SLOTS, _SWEEP_REACH_SLOTS = 0.75, 8.0
 
 
 class drift_calibrator(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming blocks)
@@ -33,6 +35,9 @@ class drift_calibrator(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming
     - ``orders`` out, to all clients, and then ``plan`` out, to round control: the coming round;
     - ``report`` out: ``round``, and vectors ``offset_samples``, ``sigma_samples``, ``correction_samples``,
       ``drift_ppm``, ``power_db`` and ``gain_db`` with one element for each client, and their ``states`` in one text.
+
+    A client that answers and is not heard, or that would have been too late, is tried earlier and later in steps of
+    three quarters of ``slot_samples``, up to eight of them: offsets within half a slot are heard.
 
     The first orders and plan go out when the flowgraph starts. ``enabled`` off sends every client corrections of zero:
     what radios do that are left alone. On again, all of them are calibrated anew.
@@ -47,7 +52,9 @@ class drift_calibrator(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming
         tolerance_samples: float = 0.5,
         walk_ppm: float = 0.1,
         power_control: bool = False,
+        slot_samples: int = 8192,
     ) -> None:
+        slot = integer("slot_samples", slot_samples, 4, 1 << 31)
         self._count = integer("clients", clients, 1, 64)
         self._settings = LoopSettings(
             turnaround_samples=turnaround_samples,
@@ -55,6 +62,8 @@ class drift_calibrator(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming
             tolerance_samples=tolerance_samples,
             walk_ppm=walk_ppm,
             power_control=power_control,
+            sweep_step_samples=_SWEEP_STEP_SLOTS * slot,
+            sweep_reach_samples=_SWEEP_REACH_SLOTS * slot,
         )
         gr.basic_block.__init__(self, name="OAC Drift Calibrator", in_sig=None, out_sig=None)
         self._drops = Drops(self.logger)
@@ -112,6 +121,8 @@ class drift_calibrator(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming
             elif status["epoch"] != self._loop.epoch(status["client"]):
                 # Of a gap, or any other: the message that told of the gap may have been lost.
                 self._loop.gap(status["client"], status["epoch"], status.get("reason", "its status shows a new epoch"))
+            elif status["event"] == "abstained":
+                self._loop.abstained(*(status[name] for name in _ABSTAINED_FIELDS))
         except Exception as error:  # one that leaves a handler is lost, and the exit code stays 0
             self._drops.add(f"a status: {error!r}")
 

@@ -108,6 +108,46 @@ def test_any_status_of_a_new_epoch_tells_of_a_gap():
     assert bench.block.dropped == 0
 
 
+def test_a_client_that_would_be_too_late_is_tried_elsewhere_in_steps_of_the_slot():
+    bench, slot = Bench(slot_samples=40_000), 40_000
+    tried = []
+    with running(bench.top_block):
+        while len(tried) < 5:
+            plan, orders = bench.plan()
+            if orders[0]["mode"] == "acquire":
+                told = {name: orders[0][name] for name in ("client", "round", "epoch", "correction_samples")}
+                tried.append(told["correction_samples"])
+                late = {"event": "abstained", "reason": "too late", **told}
+                post(bench.block, "status", pdus.notice(late))
+            post(bench.block, "arrivals", arrivals(plan["round"], plan["kind"], np.full(2, np.nan)))
+            bench.round += 1
+    assert tried == [0.0, 0.0, -0.75 * slot, 0.0, 0.75 * slot]
+    assert bench.block.dropped == 0
+
+
+def test_where_an_offset_was_measured_counts():
+    """A clock that is 10 ppm fast is early by 3 samples 300,000 into a round, and the client is not off for that."""
+    bench, place, ppm = Bench(), 300_000.0, 10.0
+    with running(bench.top_block):
+        for number in range(2):
+            plan, orders = bench.plan()
+            told = {name: orders[0][name] for name in ("client", "round", "epoch", "correction_samples")}
+            sample = 262_144.0 * number
+            heard = {"trigger_sample": sample * (1 + 1e-6 * ppm), "cfo_rad": 0.0, "snr_db": 40.0}
+            post(bench.block, "status", pdus.notice({"event": "answered", "sent": "acquire", **told, **heard}))
+            along = 1e-6 * (orders[0]["drift_ppm"] - ppm) * place
+            offsets = np.array([told["correction_samples"] - 50.0 + along, np.nan])
+            message = pdus.read_notice(arrivals(number, plan["kind"], offsets))
+            message |= {"place_samples": np.array([place, np.nan])}
+            vectors = {k: pdus.float64_vector(v) if isinstance(v, np.ndarray) else v for k, v in message.items()}
+            post(bench.block, "arrivals", pdus.notice(vectors))
+            bench.round += 1
+        order = bench.plan()[1][0]
+        assert bench.block.clients[0].state == "tracking"
+    assert order["drift_ppm"] == pytest.approx(ppm, abs=0.1)
+    assert order["correction_samples"] == pytest.approx(50.0, abs=0.1)
+
+
 def test_arrivals_of_a_round_that_is_over_change_nothing():
     bench = Bench()
     with running(bench.top_block):
@@ -193,7 +233,11 @@ def test_a_second_start_begins_anew():
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"clients": 0}, "clients must be"), ({"tolerance_samples": 0.0}, "tolerance_samples must")],
+    [
+        ({"clients": 0}, "clients must be"),
+        ({"tolerance_samples": 0.0}, "tolerance_samples must"),
+        ({"slot_samples": 1.5}, "slot_samples"),
+    ],
 )
 def test_bad_settings(settings, message):
     with pytest.raises(ValueError, match=message):

@@ -98,6 +98,32 @@ def test_a_wrong_guess_is_given_up_and_the_search_goes_further_and_further():
     assert used == [1e6, 1e6, 0.0, 0.0, 1e6 - step, 1e6, 1e6 + step, 1e6, 1e6 - 2 * step]
 
 
+def test_a_search_goes_on_where_a_client_would_be_too_late():
+    """Corrections below -10,000 leave no time to find the trigger; it is heard within half a slot of 12,000."""
+    slot = 4 / 3 * SETTINGS.sweep_step_samples
+    client = NumberClient(12_000.0, earliest=-10_000.0, audible=slot / 2)
+    it = world(client, NumberClient(), guesses={0: Guess(-14_000.0)})
+    # Four places near and then four steps away on either side, every other time from where it began, 4 rounds apart.
+    it.run((4 + 2 * 8 + 1) * 4)
+    assert it.states() == ["tracking"] * 2
+    assert any("could not answer in time" in change.reason for change in it.loop.changes)
+
+
+def test_who_says_that_it_could_not_answer_is_believed_for_its_order_alone():
+    loop = Loop(1, SETTINGS, {0: Guess(5.0)})
+    used = []
+    for round_, (of_round, epoch, correction) in enumerate([(0, 0, 5.0), (1, 0, 4.0), (1, 0, 5.0), (3, 1, 5.0)]):
+        used.append(loop.plan().orders[0].correction_samples)
+        loop.abstained(0, of_round, epoch, correction)
+        loop.measured(arrivals(round_, "acquire", 1))
+    # Twice at each place: only the first of these words counts, so the second try is still open.
+    assert used == [5.0] * 4
+    assert loop.plan().orders[0].correction_samples == 5.0
+    loop.abstained(0, 4, 0, 5.0)
+    loop.measured(arrivals(4, "acquire", 1))
+    assert loop.plan().orders[0].correction_samples == 0.0
+
+
 def test_a_client_that_says_nothing_is_searched_where_it_was():
     it = world(NumberClient(0.0, answers=False), guesses={0: Guess(1e6)})
     assert {plan.orders[0].correction_samples for plan in it.run(8)} == {1e6}

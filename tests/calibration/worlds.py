@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -30,6 +31,8 @@ class NumberClient:
     snr_db: float = 20.0
     slot: float = 0.0  # where in an acquire round its sequence is, in samples after the answer's first
     bias: float = 0.0  # what payload needs more than the sequence, for reasons that nobody tells
+    earliest: float = -math.inf  # below this correction it hears the trigger too late, and says so
+    audible: float = math.inf  # offsets beyond it are not heard
     scatter: Callable[[], float] = lambda: 0.0
 
 
@@ -59,6 +62,9 @@ class World:
             if order.mode == "silent" or not client.answers or order.epoch != client.epoch:
                 continue
             sent = "acquire" if order.mode == "acquire" else "payload"
+            if order.correction_samples < client.earliest:
+                self.loop.abstained(order.client, plan.round, client.epoch, order.correction_samples)
+                continue
             local = trigger * (1 + 1e-6 * client.ppm) + 12_345.0
             self.loop.answered(
                 Answer(order.client, plan.round, client.epoch, sent, order.correction_samples, local, 0.0, 40.0)
@@ -68,7 +74,7 @@ class World:
             place = PAYLOAD_PLACE if order.mode == "payload" else client.slot
             along = 1e-6 * (order.drift_ppm - client.ppm) * place
             true[order.client] = order.correction_samples - needed + along
-            if client.heard:
+            if client.heard and abs(true[order.client]) <= client.audible:
                 offset = true[order.client] + client.scatter() + SIGMA * self.rng.standard_normal()
                 power_db = client.power_db + order.gain_db
                 heard[:, order.client] = offset, SIGMA, power_db, 0.0, client.snr_db, place
