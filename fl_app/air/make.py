@@ -39,7 +39,8 @@ def make_air(settings: AirSettings, n_clients: int, seed: int, radios: RadiosSec
     if settings.name == "gnuradio":
         try:
             from fl_app.air.gnuradio import GnuradioAir
+            from fl_app.air.gnuradio_analog import AnalogGnuradioAir
         except ModuleNotFoundError as error:
             raise ValueError(f"the air 'gnuradio' needs GNU Radio, and there is no module {error.name!r}") from None
-        return GnuradioAir(settings, n_clients, seed)
+        return (GnuradioAir if settings.mode == "onebit" else AnalogGnuradioAir)(settings, n_clients, seed)
     return _AIRS[settings.name](settings, n_clients, seed)

@@ -76,8 +76,11 @@ class AirSettings:
         _one_of("calibration", self.calibration, get_args(Calibration))
         self._check_numbers()
         self.numerology()
-        if self.name in ("gnuradio", "pluto"):
+        if self.name == "pluto":
             require(self.mode == "onebit", "mode", repr(self.mode), f"'onebit' for the air {self.name!r}")
+        if self.name == "gnuradio" and self.mode == "analog":
+            allowed = "0 for the air 'gnuradio' in analog mode, whose clients share the server's clock"
+            require(self.clock_ppm == 0, "clock_ppm", self.clock_ppm, allowed)
         if self.mode == "onebit":
             require(self.noise_std is None, "noise_std", self.noise_std, "left out in onebit mode (set snr_db)")
         else:

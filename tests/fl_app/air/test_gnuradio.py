@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The air that is a GNU Radio flowgraph in a process of its own."""
 
+import contextlib
 import gc
 import os
 import signal
@@ -11,6 +12,7 @@ import pytest
 
 from fl_app.air import AirSettings, expected_vote_error_rate, make_air, vote_error_rate
 from fl_app.air.gnuradio import GnuradioAir
+from fl_app.air.gnuradio_process import FlowgraphError
 from tests.blocks.flowgraphs import until
 
 
@@ -91,11 +93,131 @@ def test_nothing_is_left_behind():
     until(lambda: not Path(f"/proc/{process_id}").exists(), 10.0)
 
 
-def test_only_one_bit():
-    with pytest.raises(ValueError, match="mode must be 'onebit' for the air 'gnuradio'"):
-        make_air(settings(mode="analog"), 2, 1)
-
-
 def test_a_flowgraph_that_cannot_be_is_refused():
     with pytest.raises(ValueError, match="n_clients must be"):
         make_air(settings(), 64, 1)
+
+
+# Analog mode. What calibration leaves is not in the flowgraph; for the waveform it is taken out to compare the two.
+IN_TIME = {
+    "clock_walk_ppm": 0.0,
+    "cfo_residual_hz": 0.0,
+    "timing_sigma_samples": 0.0,
+    "pilot_timing_sigma_samples": 0.0,
+}
+
+
+def analog_settings(**changes):
+    unfaded = {"fading": "none", "clock_ppm": 0.0, "snr_db": None, "adc_bits": None, **IN_TIME}
+    return AirSettings(**{"name": "gnuradio", "mode": "analog", **unfaded, **changes})
+
+
+@contextlib.contextmanager
+def analog_air(n_clients, seed=3, **changes):
+    with contextlib.closing(make_air(analog_settings(**changes), n_clients, seed)) as made:
+        yield made
+
+
+def entries_of(rng, clients, k):
+    return rng.standard_normal((clients, k)).astype(np.float32)
+
+
+def test_without_noise_the_mean_of_those_who_take_part_is_exact():
+    """Payloads of any length, of several bursts as well; symbols and air time are the waveform's."""
+    rng, burst_symbols = np.random.default_rng(6), 12
+    with analog_air(3, max_burst_symbols=burst_symbols) as air:
+        for t, (clients, k) in enumerate([([0, 1, 2], 10_000), ([2, 0], 700), ([1], 1)]):
+            entries = 1e-3 * entries_of(rng, len(clients), k)
+            uplink = air.uplink(entries, np.array(clients), t)
+            assert uplink.received.dtype == np.float32
+            np.testing.assert_allclose(uplink.received, entries.mean(axis=0), atol=1e-5 * 1e-3)
+            bursts = -(-k // ((burst_symbols - 4) * 384))  # of the symbols 4 are for synchronisation
+            payload_symbols = -(-k // (bursts * 384))  # all bursts here are equal
+            assert uplink.symbols == bursts * (payload_symbols + min(4, payload_symbols))
+            assert uplink.air_seconds == pytest.approx(uplink.symbols * 320 / 20e6)
+            waveform = make_air(analog_settings(name="waveform", max_burst_symbols=burst_symbols), 3, 1)
+            assert waveform.uplink(entries, np.array(clients), t).symbols == uplink.symbols
+            assert uplink.snr_db is None
+
+
+@pytest.mark.parametrize("noise", [{"snr_db": 20.0}, {"noise_std": 0.4}])
+def test_error_of_the_mean_is_that_of_the_waveform_and_of_the_closed_form(noise):
+    """xi has the standard deviation noise_std, or RMS / sqrt(snr), and the mean of N clients has xi / N.
+
+    The pilot of P symbols adds a phase error of variance (noise of a subcarrier) / 2P, and so the same share of each
+    client's power.
+    """
+    clients, k, rms, rounds, pilot_symbols = 4, 3000, 3.0, 16, 8
+    xi_std = noise.get("noise_std", rms / 10)
+    subcarrier_noise = (xi_std / rms) ** 2
+    expected = (xi_std / clients) ** 2 + subcarrier_noise / (2 * pilot_symbols) * rms**2 / clients
+    errors = {}
+    for name in ("gnuradio", "waveform"):
+        rng = np.random.default_rng(7)
+        with closing_if_it_can(
+            make_air(analog_settings(name=name, pilot_symbols=pilot_symbols, **noise), clients, 3)
+        ) as air:
+            errors[name] = np.empty(rounds)
+            for t in range(rounds):
+                entries = rms * entries_of(rng, clients, k)
+                received = air.uplink(entries, np.arange(clients), t).received
+                errors[name][t] = np.mean((received - entries.mean(axis=0)) ** 2)
+    through_flowgraph, waveform = errors["gnuradio"], errors["waveform"]
+    assert abs(through_flowgraph.mean() - expected) < 3 * standard_error(through_flowgraph)
+    apart = through_flowgraph.mean() - waveform.mean()
+    assert abs(apart) < 3 * np.hypot(standard_error(through_flowgraph), standard_error(waveform))
+
+
+def test_fading_costs_what_it_costs_in_the_waveform():
+    """Echoes, a converter, entries cut at a multiple of their median; truncated inversion."""
+    clients, rounds = 4, 24
+    channel = {"fading": "rayleigh", "profile": "epa", "inversion": "truncated", "adc_bits": 8, "clip_level": 5.0}
+    errors = {}
+    for name in ("gnuradio", "waveform"):
+        rng = np.random.default_rng(8)
+        with closing_if_it_can(make_air(analog_settings(name=name, snr_db=20.0, **channel), clients, 4)) as air:
+            entries = [entries_of(rng, clients, 2000) for _ in range(rounds)]
+            received = [air.uplink(one, np.arange(clients), t).received for t, one in enumerate(entries)]
+        errors[name] = np.mean((np.array(received) - np.mean(entries, axis=1)) ** 2, axis=1)
+        assert all(np.abs(one).max() <= 5.001 * np.median(np.abs(one)) for one in received)
+    apart = errors["gnuradio"].mean() - errors["waveform"].mean()
+    assert abs(apart) < 3 * np.hypot(*(standard_error(error) for error in errors.values()))
+
+
+def standard_error(values):
+    return values.std(ddof=1) / np.sqrt(len(values))
+
+
+def closing_if_it_can(air):
+    return contextlib.closing(air) if hasattr(air, "close") else contextlib.nullcontext(air)
+
+
+def test_the_same_seed_gives_the_same_entries():
+    entries = entries_of(np.random.default_rng(9), 2, 1000)
+    received = []
+    for _ in range(2):
+        with analog_air(2, seed=5, fading="rayleigh", profile="eva", snr_db=10.0, adc_bits=12) as air:
+            received.append([air.uplink(entries, np.arange(2), t).received for t in range(3)])
+    assert np.array_equal(received[0], received[1])
+    assert not np.array_equal(received[0][0], received[0][1])
+
+
+def test_an_analog_flowgraph_that_is_killed_is_reported():
+    entries = entries_of(np.random.default_rng(10), 2, 100)
+    with analog_air(2) as air:
+        air.uplink(entries, np.arange(2), 0)
+        os.kill(air.process_id, signal.SIGKILL)
+        with pytest.raises(FlowgraphError, match=r"the flowgraph ended .*; a resumed run starts a new one"):
+            air.uplink(entries, np.arange(2), 1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"clock_ppm": 20.0}, "clock_ppm must be 0 for the air 'gnuradio' in analog mode"),
+        ({"inversion": "truncated", "least_magnitude": 2.0}, "least_magnitude must be small enough"),
+    ],
+)
+def test_analog_settings_that_cannot_be_are_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        make_air(analog_settings(**wrong), 2, 1)
