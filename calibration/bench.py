@@ -274,6 +274,7 @@ class Bench:
             heard.power_db,
             heard.cfo_rad,
             heard.snr_db,
+            heard.place_samples,
         )
 
 

