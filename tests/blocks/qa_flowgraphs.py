@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from oac_blocks.dsp.rounds import RoundLayout
+from oac_blocks.flows.pluto import PlutoSettings
 from tests.blocks.companion import FLOWS, ROOT, call, compile_flow, load
 
 RUN_SECONDS = 10
@@ -73,6 +75,26 @@ def test_flows_on_a_radio_have_options_for_all_that_differs_from_desk_to_desk(na
     text = call(sys.executable, compiled(name), "--help", home=tmp_path).stdout
     for option in ("uri", "frequency-hz", "sample-rate-hz", "rx-gain-db", "tx-attenuation-db", "clients", "votes"):
         assert re.search(rf"^  --{option}\b", text, re.MULTILINE), option
+
+
+@pytest.mark.parametrize("clients", [2, 33, 64])
+def test_the_servers_deadline_is_longer_than_the_longest_round(clients):
+    """33 clients have nine slots of 524,288 samples: four seconds at 2.5 Msps, from the trigger on."""
+    flow = load(FLOWS / "oac_server_pluto.grc")
+    blocks = {block.name: block for block in flow.blocks}
+    blocks["clients"].params["value"].set_value(str(clients))
+    flow.rewrite()
+    flow.renew_namespace()
+    value = {name: flow.evaluate(name) for name in ("deadline", "slot", "answer_after", "sample_rate_hz", "votes")}
+    assert blocks["control"].params["deadline_seconds"].get_value() == "deadline"
+    settings = {"clients": clients, "votes": value["votes"], "sample_rate_hz": value["sample_rate_hz"]}
+    assert value["deadline"] == PlutoSettings("any", 1e9, **settings).deadline_seconds
+    slots = -(-clients // RoundLayout().clients_per_slot)
+    assert value["deadline"] > (value["answer_after"] + slots * value["slot"]) / value["sample_rate_hz"]
+    blocks["deadline_seconds"].params["value"].set_value("0.5")
+    flow.rewrite()
+    flow.renew_namespace()
+    assert flow.evaluate("deadline") == 0.5
 
 
 @pytest.mark.slow
