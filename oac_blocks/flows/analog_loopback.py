@@ -128,7 +128,8 @@ class pilot_listener(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming)
             for port, samples in zip(self._ports, input_items, strict=True):
                 frame = samples[start : start + self._frame_samples]
                 heard = ofdm.demodulate(frame[self._pilot], self._num, self._early_samples)
-                self.message_port_pub(port, pdus.make(heard.mean(axis=0) / self._reference))
+                channel = heard.mean(axis=0, dtype=np.complex128) / self._reference
+                self.message_port_pub(port, pdus.make(channel.astype(np.complex64)))
             self.message_port_pub(pmt.intern("known"), pmt.PMT_T)
         return len(input_items[0])
 

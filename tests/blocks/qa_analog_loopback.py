@@ -71,6 +71,19 @@ def test_without_noise_the_mean_is_exact():
         assert [block.dropped for block in rounds.flowgraph.counting_blocks] == [0] * 9
 
 
+@pytest.mark.parametrize(
+    "numerology",
+    [
+        {"fft_size": 64, "cp_samples": 16, "active_subcarriers": 48, "dc_nulls": 2},
+        {"fft_size": 128, "cp_samples": 0, "active_subcarriers": 128, "dc_nulls": 0},
+    ],
+)
+def test_other_numerologies(numerology):
+    entries = normal(np.random.default_rng(7), 2, 12 * 2 * numerology["active_subcarriers"])
+    with rounds_of(pilot_symbols=300, **numerology) as rounds:
+        np.testing.assert_allclose(rounds.go_round(entries), entries.mean(axis=0), atol=1e-5)
+
+
 def test_who_takes_no_part_is_silent_and_not_counted():
     entries = normal(np.random.default_rng(2), 3, 400)
     with rounds_of(clients=3) as rounds:
