@@ -7,11 +7,14 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from calibration.bench import BenchSettings
 from fl_app.air import AirSettings, make_air
+from fl_app.air.votes import vote_error_rate
 from fl_app.config import check, load_settings
 from fl_app.runs import RunFolder
 from fl_app.train import train
-from oac_blocks.radio.virtual.air_settings import spread
+from oac_blocks.dsp.bounds import mv_error_probability
+from oac_blocks.radio.virtual.air_settings import REFERENCE_RMS_DB, spread
 from oac_blocks.radio.virtual.server import VirtualPlutos
 
 pytest.importorskip("oac_blocks.radio.pluto")
@@ -72,6 +75,37 @@ def test_votes_come_through_and_two_runs_are_equal():
             air.close()
             assert not any(served.air.context(n).settings.tx_lo_on for n in range(3))
     assert all(np.array_equal(a, b) for a, b in zip(*heard, strict=True))
+
+
+def test_votes_in_fading_are_wrong_as_often_as_the_closed_form_says():
+    """All ways fade, many echoes, another draw every 50 symbols. SNR and fading are the air's own, gains the loop's."""
+    snr_db, coherence_samples, rate_hz = 10.0, 16_000, 2.5e6
+    fading = {"channel": "etu", "fading": "rayleigh", "coherence_seconds": coherence_samples / rate_hz}
+    # A subcarrier of the bench has an amplitude of 0.1.
+    air_snr_db = snr_db - 20 * np.log10(BenchSettings().amplitude) + REFERENCE_RMS_DB
+    rng = np.random.default_rng(1)
+    off, expected = [], []
+    with VirtualPlutos(spread(3, 1, ppm=20, snr_db=air_snr_db, **fading), lock_step=True) as served:
+        air = made(served, tolerance_samples=16.0)  # the strongest path moves: it is not to be waited for
+        for t in range(30):
+            votes = rng.integers(-1, 2, (2, 19_200)).astype(np.int8)
+            uplink = air.uplink(votes, np.arange(2), t)
+            if air.last.voters != (0, 1):
+                continue
+            errors, compared = vote_error_rate(votes, uplink.received)
+            gains_db = np.array([order.gain_db for order in air.last.plan.orders])
+            snr = 10 ** ((snr_db + gains_db) / 10)
+            # Two that agree, or one alone, are one client with the sum of their powers.
+            decided = np.abs(votes[:, votes.sum(axis=0) != 0])
+            expected.append(np.mean(mv_error_probability(1, 0, snr @ decided)))
+            off.append(errors / compared - expected[-1])
+        air.close()
+    # Votes of a round share its fading: what they scatter by is seen between rounds.
+    sigma = np.std(off, ddof=1) / np.sqrt(len(off))
+    print(f"{len(off)} rounds: closed form {np.mean(expected):.4f}, off by {np.mean(off):+.4f} +- {sigma:.4f}")
+    assert len(off) > 20
+    assert sigma < 0.1 * np.mean(expected)
+    assert abs(np.mean(off)) < 3 * sigma
 
 
 def test_who_does_not_take_part_abstains_and_who_is_unplugged_is_missed():
