@@ -15,7 +15,6 @@ layer at a time. Nothing is sorted; a round costs O(d).
 
 from __future__ import annotations
 
-import operator
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -23,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl_app.names import canonical
+from oac_blocks.dsp.checks import generator, integer
 
 POLICY_NAMES = ("fair-k", "top-k", "age-top-k", "top-rand", "round-robin", "rand-k", "dense")
 
@@ -247,31 +247,18 @@ def make_policy(
     A policy that has no use for k_m or r ignores it, so that all can be made from one configuration.
     """
     name = canonical_name(name)
-    d = _whole("d", d, 1, None)
-    k = d if name == "dense" else _whole("k", k, 1, d)
-    rng = np.random.default_rng(0) if rng is None else rng
-    if not isinstance(rng, np.random.Generator):
-        raise ValueError(f"rng must be a numpy.random.Generator, not {rng!r}")
+    d = integer("d", d, 1)
+    k = d if name == "dense" else integer("k", k, 1, d)
+    rng = np.random.default_rng(0) if rng is None else generator("rng", rng)
     if name in ("fair-k", "top-rand"):
-        k_m = round(MAGNITUDE_SHARE * k) if k_m is None else _whole("k_m", k_m, 0, k)
+        k_m = round(MAGNITUDE_SHARE * k) if k_m is None else integer("k_m", k_m, 0, k)
         return FairK(d, k, rng, k_m) if name == "fair-k" else TopRand(d, k, rng, k_m)
     if name == "age-top-k":
-        r = min(d, round(CANDIDATE_RATIO * k)) if r is None else _whole("r", r, k, d)
+        r = min(d, round(CANDIDATE_RATIO * k)) if r is None else integer("r", r, k, d)
         return AgeTopK(d, k, rng, r)
     plain: dict[str, type[TopK] | type[RoundRobin] | type[RandK] | type[Dense]]
     plain = {"top-k": TopK, "round-robin": RoundRobin, "rand-k": RandK, "dense": Dense}
     return plain[name](d, k, rng)
-
-
-def _whole(name: str, value: Any, low: int, high: int | None) -> int:
-    allowed = f"{low} or more" if high is None else f"{low}..{high}"
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name} must be a whole number, {allowed}, not {value!r}") from None
-    if number < low or (high is not None and number > high):
-        raise ValueError(f"{name} must be {allowed}, not {number}")
-    return number
 
 
 def _plain(value: Any) -> Any:

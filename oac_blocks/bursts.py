@@ -37,16 +37,19 @@ def tag_name(name: Any) -> str:
 
 
 class Drops:
-    """Counts what a block could not use. The first is logged: a line for each of a thousand bursts helps nobody."""
+    """Counts what a block could not use. The first is logged: a line for each of a thousand bursts helps nobody.
 
-    def __init__(self, logger: Any) -> None:
+    ``what`` is said if a block drops things of one sort alone; otherwise the reasons should say what it is.
+    """
+
+    def __init__(self, logger: Any, what: str = "") -> None:
         self.count = 0
-        self._logger = logger
+        self._logger, self._dropped = logger, f"dropped {what}".strip()
 
     def add(self, reason: str) -> None:
         self.count += 1
         if self.count == 1:
-            self._logger.warn(f"dropped a burst: {reason} (further ones are counted, not logged)")
+            self._logger.warn(f"{self._dropped}: {reason} (further ones are counted, not logged)")
 
 
 class BurstSource(gr.sync_block):
@@ -61,7 +64,7 @@ class BurstSource(gr.sync_block):
         self._length_tag = tag_name(length_tag)
         self._waiting: deque[pdus.Pdu] = deque()
         self._rest: ComplexArray = np.empty((0, vector_length), np.complex64)
-        self._drops = Drops(self.logger)
+        self._drops = Drops(self.logger, "a burst")
         self.set_min_output_buffer(BUFFER_SYMBOLS)
         self.message_port_register_in(pmt.intern(port))
         self.set_msg_handler(pmt.intern(port), self._on_message)
@@ -130,7 +133,7 @@ class BurstSink(gr.sync_block):
         self._parts: list[ComplexArray] = []
         self._missing = 0
         self._metadata: pdus.Metadata = {}
-        self._drops = Drops(self.logger)
+        self._drops = Drops(self.logger, "a burst")
         self.message_port_register_out(self._port)
 
     def decode(self, grid: ComplexArray) -> npt.NDArray[Any]:

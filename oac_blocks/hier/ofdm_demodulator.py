@@ -26,7 +26,7 @@ class _Cutter(gr.basic_block):
         self._symbols_left = 0
         self._begun_at = -1  # the last length tag dealt with: work() may see it again, if no symbol followed it yet
         self.early_samples = 0
-        self.drops = Drops(self.logger)
+        self.drops = Drops(self.logger, "a burst")
         self.set_min_output_buffer(BUFFER_SYMBOLS)
         self.set_relative_rate(1 / num.symbol_samples)
         self.set_tag_propagation_policy(gr.TPP_DONT)

@@ -187,14 +187,15 @@ def test_infinity_is_the_largest():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"d": 0, "k": 1}, "d must be 1 or more"),
-        ({"d": 5, "k": 0}, "k must be 1..5, not 0"),
-        ({"d": 5, "k": 6}, "k must be 1..5, not 6"),
-        ({"d": 5, "k": 2.5}, "k must be a whole number"),
-        ({"d": 5, "k": 3, "k_m": 4}, r"k_m must be 0..3, not 4"),
-        ({"d": 5, "k": 3, "k_m": -1}, r"k_m must be 0..3, not -1"),
-        ({"name": "age-top-k", "d": 5, "k": 3, "r": 2}, r"r must be 3..5, not 2"),
-        ({"name": "age-top-k", "d": 5, "k": 3, "r": 6}, r"r must be 3..5, not 6"),
+        ({"d": 0, "k": 1}, "d must be an integer >= 1, got 0"),
+        ({"d": 5, "k": 0}, "k must be an integer from 1 to 5, got 0"),
+        ({"d": 5, "k": 6}, "k must be an integer from 1 to 5, got 6"),
+        ({"d": 5, "k": 2.5}, "k must be an integer from 1 to 5, got 2.5"),
+        ({"d": 5, "k": True}, "k must be an integer from 1 to 5, got True"),
+        ({"d": 5, "k": 3, "k_m": 4}, "k_m must be an integer from 0 to 3, got 4"),
+        ({"d": 5, "k": 3, "k_m": -1}, "k_m must be an integer from 0 to 3, got -1"),
+        ({"name": "age-top-k", "d": 5, "k": 3, "r": 2}, "r must be an integer from 3 to 5, got 2"),
+        ({"name": "age-top-k", "d": 5, "k": 3, "r": 6}, "r must be an integer from 3 to 5, got 6"),
         ({"d": 5, "k": 3, "rng": 7}, "rng must be a numpy.random.Generator"),
     ],
 )
