@@ -146,6 +146,9 @@ def find_triggers(
     The gate is :func:`trigger_metric`; on its peaks the full waveform is fitted, and must be heard. Peaks closer than
     ``refractory_samples`` to a stronger one are its side peaks (the call is periodic) and do not count. A trigger that
     the record cuts off is not reported: records of a stream must overlap by a trigger's length.
+
+    This is the plain definition, with the gate's level for the asking. ``TriggerSearch`` finds the same in a stream by
+    other means (a lower gate, then the whole waveform), and is tested against this; so neither is made of the other.
     """
     x = complex_array("x", x)
     require(len(cfo_bank_rad) > 0, "cfo_bank_rad", cfo_bank_rad, "at least one frequency")

@@ -49,6 +49,27 @@ def test_a_clock_that_walks_ten_times_as_much():
     assert_held(radios(5, walk_ppm=1.0), 60)
 
 
+def test_a_long_turnaround_and_a_strong_walk_leave_what_nobody_can_predict():
+    """80 ms, 1 ppm. The rate's walk has variance s^2 t after t, and a correction is its integral over a turnaround T.
+
+    From one round to the next, an interval I later, that differs by s^2 T^2 (I - T / 3) in the mean square. If the rate
+    itself were known when the last answer was heard, s^2 T^2 (I - 2 T / 3) would still be left.
+    """
+    walk_ppm, turnaround = 1.0, 1_600_000
+    settings = VirtualSettings(
+        RoundLayout(clients=5, groups=2, answer_samples=turnaround), walk_ppm=walk_ppm, interval_samples=2 * turnaround
+    )
+    rate_hz = settings.layout.num.sample_rate_hz
+    turnaround_s, interval_s = turnaround / rate_hz, settings.interval / rate_hz
+    samples = 1e-6 * walk_ppm * rate_hz * turnaround_s
+    last_value = samples * np.sqrt(interval_s - turnaround_s / 3)
+    rate_known = samples * np.sqrt(interval_s - 2 * turnaround_s / 3)
+    assert rate_known > WITHIN
+    found = simulate(settings, 300).residual_rms_samples
+    # 1,500 residuals, each correlated with the next a little: their RMS is good to some 3 %.
+    assert 0.92 * rate_known < found < 1.15 * last_value
+
+
 def test_left_alone_they_are_off_by_the_turnaround_times_their_rates():
     settings = radios(5)
     loop = loop_for(settings)
