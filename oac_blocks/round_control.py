@@ -5,21 +5,32 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pmt
 from gnuradio import gr
 
 from oac_blocks import pdus
 from oac_blocks.bursts import Drops
 from oac_blocks.dsp.checks import integer, real, require
+from oac_blocks.dsp.client_stream import MOST_VOTES
 from oac_blocks.dsp.rounds import KINDS
+from oac_blocks.message_order import take_waiting
 
-_PLAN, _STATUS = pmt.intern("plan"), pmt.intern("status")
+_PLAN, _STATUS, _BALLOT = pmt.intern("plan"), pmt.intern("status"), pmt.intern("ballot")
 _EXPECT, _NEXT, _FIRE = pmt.intern("expect"), pmt.intern("next"), pmt.intern("fire")
 _MISSED = pmt.intern("missed")
 _MEASURED = ("offset_samples", "sigma_samples", "power_db", "cfo_rad", "snr_db")
 _TIME_IS_UP = pmt.intern("time_is_up")  # to itself: the timer runs in a thread of its own
+
+
+class _Ballot(NamedTuple):
+    """What an application has said of a round: how many votes, and who takes part."""
+
+    round: int
+    votes: int
+    clients: frozenset[int]
 
 
 class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming blocks)
@@ -28,10 +39,12 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
     Messages (docs/rounds.md has them all):
 
     - ``plan`` in, from the calibrator: the coming ``round``, its ``kind`` and the ``run``;
-    - ``next`` out, to the sources of votes, for a payload round: the ``round`` that votes are wanted for, its ``run``;
+    - ``next`` out, to the sources of votes, for a payload round: the ``round`` that votes are wanted for, its ``run``,
+      and ``seconds``, how long it waits for them (0 for ever);
     - ``status`` in, from all clients;
-    - ``expect`` out, to the server receiver: ``round``, ``kind``, ``run``, how many ``votes`` the clients are armed
-      with, and how many of them are ``voters``: those who do not abstain;
+    - ``ballot`` in, from an application: how many votes the round has, and who takes part;
+    - ``expect`` out, to the server receiver: ``round``, ``kind``, ``run``, how many ``votes`` it has, and how many
+      ``voters``: clients that take part and have theirs ready;
     - ``fire`` out, to the trigger source in mode ``lock_step`` or ``message``: the ``round``.
 
     - ``missed`` out, to the calibrator's ``arrivals``: a round in which the server did not hear even its own trigger.
@@ -62,6 +75,7 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
         for port, handler in (
             (_PLAN, self._on_plan),
             (_STATUS, self._on_status),
+            (_BALLOT, self._on_ballot),
             (_TIME_IS_UP, self._on_time_is_up),
         ):
             self.message_port_register_in(port)
@@ -110,8 +124,8 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
         self._kind, self._run = "payload", 0
         # Messages of two ports may overtake each other, so a client may be armed before the plan is here.
         self._armed: dict[int, int] = {}  # clients, and the round that each is armed for
-        self._votes: dict[int, int] = {}  # rounds, and how many votes the clients bring
-        self._voters: dict[int, set[int]] = {}  # rounds, and who brings them
+        self._armed_votes: dict[int, int] = {}  # clients, and how many votes they are armed with
+        self._ballot: _Ballot | None = None
         self._broken: set[int] = set()  # clients whose stream broke since the last round
         self._fired = 0
         self._last_fired = -1
@@ -137,39 +151,50 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
         self._round, self._kind, self._run = number, str(kind), run
         self._planned_seconds = time.monotonic()
         if kind == "payload":
-            self.message_port_pub(_NEXT, pdus.notice({"round": number, "run": run}))
+            self.message_port_pub(_NEXT, pdus.notice({"round": number, "run": run, "seconds": self._arm_seconds}))
         self._go_on()
 
     def _on_status(self, message: Any) -> None:
+        take_waiting(self, "ballot", self._on_ballot)  # clients may be armed because of it
         try:
             status = pdus.read_notice(message)
             if isinstance(status, str):
                 raise ValueError(status)
             event, number = status["event"], integer("round", status["round"], 0)
             client = integer("client", status["client"], 0, self._clients - 1)
-        except Exception as error:
-            self._drops.add(f"a status: {error}")
+            votes = integer("votes", status["votes"], 1, MOST_VOTES) if "votes" in status else None
+            require(isinstance(event, str), "event", type(event).__name__, "a word")
+        except Exception as error:  # what a stranger sends must not end the flowgraph
+            self._drops.add(f"a status: {error!r}")
             return
         if event == "armed":
-            self._armed[client] = number
-            self._note_votes(number, client, status)
-            self._broken.discard(client)
+            self._arm(client, number, votes)
         elif event == "gap":
             self._armed.pop(client, None)
-            for voters in self._voters.values():
-                voters.discard(client)
             self._broken.add(client)
         self._go_on()
 
-    def _note_votes(self, number: int, client: int, status: dict[str, Any]) -> None:
-        """All bring equally many, or the server could not tell where they stand."""
-        votes = status.get("votes")
-        if not isinstance(votes, int):
+    def _arm(self, client: int, number: int, votes: int | None) -> None:
+        self._armed[client] = number
+        self._broken.discard(client)
+        self._armed_votes.pop(client, None)
+        if votes is not None:
+            self._armed_votes[client] = votes
+
+    def _on_ballot(self, message: Any) -> None:
+        try:
+            pdu, about = pdus.read(message, np.int8), pdus.read_notice(message)
+            if isinstance(pdu, str) or isinstance(about, str):
+                raise ValueError(pdu if isinstance(pdu, str) else about)
+            count = len(pdu.data)
+            require(count == self._clients, "a ballot", f"{count} elements", f"{self._clients}, one for each client")
+            number, votes = integer("round", about["round"], 0), integer("votes", about["votes"], 1, MOST_VOTES)
+            run = integer("run", about.get("run", self._run), 0)
+            require(run == self._run, "run of a ballot", run, f"the present one, {self._run}")
+        except Exception as error:
+            self._drops.add(f"a ballot: {error!r}")
             return
-        if not status.get("abstains", False):
-            self._voters.setdefault(number, set()).add(client)
-        if self._votes.setdefault(number, votes) != votes:
-            self._drops.add(f"client {client} brings {votes} votes to round {number}, others {self._votes[number]}")
+        self._ballot = _Ballot(number, votes, frozenset(np.flatnonzero(pdu.data).tolist()))
 
     def _is_ready(self, client: int) -> bool:
         return client in self._broken or self._armed.get(client) == self._round
@@ -197,14 +222,22 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
         self._broken.clear()
         self._fired += 1
         self._fired_seconds = now
-        voters = len(self._voters.get(number, ()))
-        expected = {"round": number, "kind": self._kind, "run": self._run, "voters": voters}
-        if number in self._votes:
-            expected["votes"] = self._votes[number]
-        self._votes.clear()
-        self._voters.clear()
+        expected = {"round": number, "kind": self._kind, "run": self._run, **self._votes_of(number)}
         self.message_port_pub(_EXPECT, pdus.notice(expected))
         self.message_port_pub(_FIRE, pdus.notice({"round": number}))
+
+    def _votes_of(self, number: int) -> dict[str, int]:
+        """How many votes the round has, if that is known, and how many clients have theirs ready."""
+        ready = {client: votes for client, votes in self._armed_votes.items() if self._armed.get(client) == number}
+        ballot = self._ballot
+        if ballot is None or ballot.round != number:
+            # Nobody said how many there are: the first client that is armed does, and all others must agree.
+            ballot = _Ballot(number, next(iter(ready.values()), 0), frozenset(ready))
+        for client, votes in ready.items():
+            if votes != ballot.votes:
+                self._drops.add(f"client {client} brings {votes} votes to round {number}, which has {ballot.votes}")
+        voters = [client for client, votes in ready.items() if client in ballot.clients and votes == ballot.votes]
+        return {"voters": len(voters), **({"votes": ballot.votes} if ballot.votes else {})}
 
     def _miss(self, number: int) -> None:
         self._under_way = None

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pmt
 
 from oac_blocks import pdus
+from oac_blocks.pmt_bytes import deserialise
 
 
 class Call(NamedTuple):
@@ -36,7 +37,7 @@ def read_call(message: bytes) -> Call:
 
 def read_decision(message: bytes) -> Decision:
     """ValueError if it is none."""
-    about, soft_votes = _notice(message), pdus.read(_pmt(message), np.float32)
+    about, soft_votes = _notice(message), pdus.read(deserialise(message), np.float32)
     if isinstance(soft_votes, str):
         raise ValueError(soft_votes)
     voters, snr_db = about.get("voters"), about.get("snr_db")
@@ -71,17 +72,10 @@ def _call(about: dict[str, Any]) -> Call:
 
 
 def _notice(message: bytes) -> dict[str, Any]:
-    about = pdus.read_notice(_pmt(message))
+    about = pdus.read_notice(deserialise(message))
     if isinstance(about, str):
         raise ValueError(about)
     return about
-
-
-def _pmt(message: bytes) -> Any:
-    try:
-        return pmt.deserialize_str(message)
-    except Exception as error:  # PMT's own exceptions have no common class but this
-        raise ValueError(f"not a PMT: {error}") from None
 
 
 def _bytes(message: Any) -> bytes:

@@ -31,6 +31,7 @@ Event = Literal["armed", "answered", "abstained", "gap"]
 Sent = Literal["payload", "sync", "acquire"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 MAX_WAITING_PAYLOADS = 8
+MOST_VOTES = 1 << 24
 _CFO_SHARE = 0.25  # of the newest trigger in the running frequency
 _CFO_SIGMAS = 6.0  # a trigger farther off than this begins the running frequency anew
 
@@ -63,7 +64,6 @@ class Status:
     round: int
     epoch: int
     votes: int | None = None  # that it is armed with
-    abstains: bool | None = None  # all of them are 0
     sent: Sent | None = None
     reason: str | None = None
     correction_samples: float | None = None
@@ -157,6 +157,7 @@ class ClientStream:
         if order.run != self._run:  # the server began anew: its rounds say nothing of those before
             self._run, self._answered_round, self._armed_round = order.run, -1, -1
             self._payloads.clear()
+            self._ballot = (-1, 0)
         coming = order.round > self._answered_round
         require(coming, "round of an order", order.round, f"after the last answer's, {self._answered_round}")
         self._order, self._is_free = order, False
@@ -169,7 +170,7 @@ class ClientStream:
         ValueError if that round is over, or of another run.
         """
         self._check_run(run)
-        self._ballot = (integer("round of a ballot", round_, 0), integer("votes", votes, 1))
+        self._ballot = (integer("round of a ballot", round_, 0), integer("votes", votes, 1, MOST_VOTES))
         return [] if takes_part else self.payload(round_, np.zeros(votes, np.int8), run)
 
     def _check_run(self, run: int | None) -> None:
@@ -201,8 +202,7 @@ class ClientStream:
         if order.mode == "payload" and votes is None:
             return []
         self._armed_round = order.round
-        status = Status("armed", order.round, self.epoch)
-        return [status if votes is None else dataclasses.replace(status, votes=len(votes), abstains=not votes.any())]
+        return [Status("armed", order.round, self.epoch, None if votes is None else len(votes))]
 
     def _next_order_of_its_own(self) -> Order:
         return Order(self._answered_round + 1, self.epoch, "payload")

@@ -42,6 +42,7 @@ class linked_loopback(loopback):  # noqa: N801 (GNU Radio's way of naming)
         for client in self.clients:
             self.msg_connect((self.payload_socket, "out"), (client, "payload"))
             self.msg_connect((self.ballot_socket, "out"), (client, "orders"))
+        self.msg_connect((self.ballot_socket, "out"), (self.control, "ballot"))
         self.msg_connect((self.control, "next"), (self.next_socket, "in"))
         self.msg_connect((self.receiver, "soft_votes"), (self.soft_votes_socket, "in"))
         self.msg_connect((self.calibrator, "report"), (self.report_socket, "in"))

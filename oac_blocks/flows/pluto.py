@@ -158,6 +158,7 @@ class pluto_server(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
             ((self.status, "out"), (self.control, "status")),
             ((self.calibrator, "orders"), (self.orders, "in")),
             ((self.ballot, "out"), (self.orders, "in")),
+            ((self.ballot, "out"), (self.control, "ballot")),
             ((self.calibrator, "report"), (self.report, "in")),
             ((self.calibrator, "plan"), (self.control, "plan")),
             ((self.control, "next"), (self.next, "in")),

@@ -90,7 +90,7 @@ def test_tells_the_server_and_the_applications_what_comes(control):
         {"round": 3, "kind": "acquire", **about},
         {"round": 4, "kind": "payload", **about},
     ]
-    assert control.sent("next", 1) == [{"round": 4, "run": 5}]
+    assert control.sent("next", 1) == [{"round": 4, "run": 5, "seconds": 0.0}]
     # They are PDUs, so that GNU Radio's own blocks take them as well.
     assert all(pmt.is_pdu(control.ports[port][0]) for port in ("expect", "next", "fire"))
 
@@ -105,19 +105,83 @@ def test_the_server_is_told_how_many_votes_come(control):
     control.plan(1)
     control.status("armed", 0, 1, votes=70)
     control.status("armed", 1, 1, votes=80)
-    assert control.sent("expect", 2)[1] == {"round": 1, "kind": "payload", "run": 5, "votes": 70, "voters": 2}
+    assert control.sent("expect", 2)[1] == {"round": 1, "kind": "payload", "run": 5, "votes": 70, "voters": 1}
     assert control.dropped == 1
 
 
+def ballot(number, votes, takes_part, run=5):
+    return pdus.make(np.array(takes_part, np.int8), {"round": number, "run": run, "votes": votes})
+
+
 def test_who_abstains_or_breaks_is_no_voter():
-    control = Control(4)
+    control = Control(5)
     with running(control.tb):
         control.plan(0)
-        for client, abstains in enumerate([False, True, False]):
-            control.status("armed", client, 0, votes=500, abstains=abstains)
+        post(control.block, "ballot", ballot(0, 500, [1, 0, 1, 1, 1]))
+        for client, votes in enumerate([500, 500, 500]):
+            control.status("armed", client, 0, votes=votes)
         control.status("gap", 2, 0)
         control.status("armed", 3, 0)  # a client that is ordered to be silent
+        control.status("armed", 4, 0, votes=499)
         assert control.sent("expect", 1) == [{"round": 0, "kind": "payload", "run": 5, "votes": 500, "voters": 1}]
+        assert control.dropped == 1
+
+
+def test_a_ballot_alone_says_how_many_votes_a_round_has():
+    """Clients that take part and have none in time send sync symbols, in a frame of that length."""
+    control = Control(2, 0, 0.0, 0.0, 0.2)
+    with running(control.tb):
+        control.plan(0)
+        post(control.block, "ballot", ballot(0, 500, [1, 1]))
+        assert control.sent("expect", 1) == [{"round": 0, "kind": "payload", "run": 5, "votes": 500, "voters": 0}]
+        control.plan(1)  # nothing is said of this one
+        assert control.sent("expect", 2)[1] == {"round": 1, "kind": "payload", "run": 5, "voters": 0}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        pmt.PMT_T,
+        ballot(0, 500, [1]),
+        ballot(0, 500, []),
+        ballot(0, 0, [1, 1]),
+        ballot(0, 1 << 40, [1, 1]),
+        ballot(0, 500, [1, 1], run=6),
+        pdus.make(np.ones(2, np.int8), {"votes": 500}),
+        pdus.make(np.ones(2, np.float32), {"round": 0, "run": 5, "votes": 500}),
+    ],
+)
+def test_a_ballot_that_makes_no_sense_is_dropped(control, bad):
+    control.plan(0)
+    control.settle()
+    post(control.block, "ballot", bad)
+    for client in (0, 1):
+        control.status("armed", client, 0)
+    assert control.sent("expect", 1) == [{"round": 0, "kind": "payload", "run": 5, "voters": 0}]
+    assert control.dropped == 1
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        {"event": pdus.float64_vector([1.0, 2.0])},
+        {"event": 7},
+        {"client": pdus.float64_vector([1.0, 2.0])},
+        {"votes": pdus.float64_vector([1.0, 2.0])},
+        {"votes": 1 << 40},
+        {"votes": -1},
+        {"votes": True},
+        {"round": "first"},
+    ],
+)
+def test_a_status_that_makes_no_sense_is_dropped_and_ends_nothing(control, strange):
+    control.plan(0)
+    control.settle()
+    post(control.block, "status", pdus.notice({"event": "armed", "client": 0, "round": 0, "epoch": 0, **strange}))
+    for client in (0, 1):
+        control.status("armed", client, 0)
+    assert control.fired() == [0]
+    assert control.dropped == 1
 
 
 def test_a_plan_that_is_repeated_or_old_fires_nothing(control):
