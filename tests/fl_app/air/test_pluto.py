@@ -87,7 +87,7 @@ def test_votes_in_fading_are_wrong_as_often_as_the_closed_form_says():
     off, expected = [], []
     with VirtualPlutos(spread(3, 1, ppm=20, snr_db=air_snr_db, **fading), lock_step=True) as served:
         air = made(served, tolerance_samples=16.0)  # the strongest path moves: it is not to be waited for
-        for t in range(30):
+        for t in range(20):
             votes = rng.integers(-1, 2, (2, 19_200)).astype(np.int8)
             uplink = air.uplink(votes, np.arange(2), t)
             if air.last.voters != (0, 1):
@@ -103,7 +103,7 @@ def test_votes_in_fading_are_wrong_as_often_as_the_closed_form_says():
     # Votes of a round share its fading: what they scatter by is seen between rounds.
     sigma = np.std(off, ddof=1) / np.sqrt(len(off))
     print(f"{len(off)} rounds: closed form {np.mean(expected):.4f}, off by {np.mean(off):+.4f} +- {sigma:.4f}")
-    assert len(off) > 20
+    assert len(off) > 15
     assert sigma < 0.1 * np.mean(expected)
     assert abs(np.mean(off)) < 3 * sigma
 
