@@ -11,6 +11,7 @@ import json
 import os
 import statistics
 import subprocess
+import tempfile
 import venv
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,6 @@ TIMEOUT_SECONDS = 600
 # Two engines and three shares of a core for each client: two, four and twenty clients at a time on two cores.
 ENGINES = ("messages", "legacy")
 CPUS_PER_CLIENT = (1.0, 0.5, 0.1)
-SETTINGS = len(ENGINES) * len(CPUS_PER_CLIENT)
 
 
 @dataclass(frozen=True)
@@ -48,16 +48,24 @@ def environment() -> Path:
 
 def measure(n_clients: int, entries: int, console: Console) -> Measured:
     """The best of all settings for this many clients that each get and give back one float32 array of ``entries``."""
-    python, peer = environment() / "bin" / "python", Path(__file__).with_name("flower_peer.py")
     every = []
     for engine in ENGINES:
         for cpus in CPUS_PER_CLIENT:
-            arguments = [engine, str(n_clients), str(cpus), str(entries), str(ROUNDS)]
-            run = subprocess.run([python, peer, *arguments], capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
-            if run.returncode != 0:
-                raise RuntimeError(f"Flower failed with {' '.join(arguments)}:\n{run.stderr[-2000:]}")
-            seconds = json.loads(run.stdout.splitlines()[-1])[LEFT_OUT:]
+            seconds = seconds_of(engine, n_clients, cpus, entries)
             every.append(Measured(statistics.median(seconds), engine, cpus))
             spread = f"{min(seconds):.3f} to {max(seconds):.3f}"
             console.print(f"Flower, N = {n_clients}, {engine}, num_cpus {cpus}: {every[-1].seconds:.3f} s ({spread})")
     return min(every, key=lambda one: one.seconds)
+
+
+def seconds_of(engine: str, n_clients: int, cpus_per_client: float, entries: int) -> list[float]:
+    """Each later round's."""
+    python, peer = environment() / "bin" / "python", Path(__file__).with_name("flower_peer.py")
+    # A short path, as sockets lie below it; Ray's helpers may still be writing when the run is over.
+    with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        arguments = [engine, str(n_clients), str(cpus_per_client), str(entries), str(ROUNDS), folder]
+        run = subprocess.run([python, peer, *arguments], capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+    if run.returncode != 0:
+        raise RuntimeError(f"Flower failed with {' '.join(arguments)}:\n{run.stderr[-2000:]}")
+    seconds: list[float] = json.loads(run.stdout.splitlines()[-1])
+    return seconds[LEFT_OUT:]

@@ -2,7 +2,7 @@
 # mypy: disable-error-code="import-not-found"
 """Seconds a round of Flower's simulation takes when nobody trains. Runs where Flower is installed, without our code.
 
-    python flower_peer.py ENGINE N_CLIENTS CPUS_PER_CLIENT ENTRIES ROUNDS
+    python flower_peer.py ENGINE N_CLIENTS CPUS_PER_CLIENT ENTRIES ROUNDS FOLDER
 
 The clients give back the array that they were sent; the server averages it and does not evaluate. ``ENGINE`` is
 ``messages`` (ServerApp and ClientApp) or ``legacy`` (start_simulation). The last line printed is a JSON list, the
@@ -15,7 +15,6 @@ import json
 import logging
 import os
 import sys
-import tempfile
 import time
 from typing import Any
 
@@ -106,10 +105,8 @@ ENGINES = {"messages": messages_engine, "legacy": legacy_engine}
 
 if __name__ == "__main__":
     logging.disable(logging.WARNING)
-    engine, n_clients, cpus, entries, rounds = sys.argv[1:]
-    # A short path: sockets lie below it.
-    with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        os.environ["FLWR_HOME"] = folder
-        ray_args = {"include_dashboard": False, "log_to_driver": False, "configure_logging": False, "_temp_dir": folder}
-        seconds = ENGINES[engine](int(n_clients), float(cpus), int(entries), int(rounds), ray_args)
+    engine, n_clients, cpus, entries, rounds, folder = sys.argv[1:]
+    os.environ["FLWR_HOME"] = folder
+    ray_args = {"include_dashboard": False, "log_to_driver": False, "configure_logging": False, "_temp_dir": folder}
+    seconds = ENGINES[engine](int(n_clients), float(cpus), int(entries), int(rounds), ray_args)
     print(json.dumps(seconds), flush=True)
