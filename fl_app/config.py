@@ -174,10 +174,10 @@ class Settings(BaseModel):
         fault = self.radios.fault(self.clients.n) if self.air.name == "pluto" else ""
         if fault:
             raise ValueError(f"[radios] {fault}")
-        if self.link.radio and self.air.name != "gnuradio":
+        if self.link.radio and (self.air.name, self.air.mode) != ("gnuradio", "onebit"):
             raise ValueError(
-                f"[link] radio = {self.link.radio!r}: the air of flowgraphs is [air] name = 'gnuradio', "
-                f"not {self.air.name!r}"
+                f"[link] radio = {self.link.radio!r}: radios need [air] name = 'gnuradio' and mode = 'onebit', "
+                f"not {self.air.name!r} and {self.air.mode!r}"
             )
         return self
 

@@ -9,19 +9,26 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fl_app.config import ConfigError, Settings
+from fl_app.air.loopback_settings import loopback_settings
+from fl_app.child import ends_with_parent
+from fl_app.config import ConfigError
 from fl_app.console import Config, Set, clear_errors, say, settings_from
 from fl_app.link.address import is_local
-from oac_blocks.flows.endpoints import Endpoints, bench_endpoints, flowgraph_environment
+from oac_blocks.flows.endpoints import BETWEEN_FLOWGRAPHS, Endpoints, bench_endpoints, flowgraph_environment
 
-BETWEEN_FLOWGRAPHS = ("status", "orders")
+if TYPE_CHECKING:
+    from fl_app.link.relay import Relay
+
+LOOK_SECONDS = 0.2
+END_SECONDS = 10.0
 
 
 class RadioCommandError(RuntimeError):
@@ -43,14 +50,16 @@ def radio(
     tx_attenuation: Annotated[float, typer.Option(help="dB.")] = 10.0,
     votes: Annotated[int, typer.Option(min=1, help="In a burst, the same for all.")] = 21_880,
     arm_seconds: Annotated[
-        float, typer.Option(min=0, help="How long a round waits for votes. Loopback: 0 waits for all clients.")
+        float, typer.Option(min=0.1, help="How long a round waits for votes; those who have none are measured.")
     ] = 2.0,
     host: Annotated[str, typer.Option(help="Where the server's flowgraph is, or listens.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1024, max=65_000, help="The first of the bench's ports.")] = 7790,
     keys: Annotated[
         Path | None, typer.Option(help="The keys that `fl_app keys` made, for radios on several machines.")
     ] = None,
-    folder: Annotated[Path | None, typer.Option(help="For the loopback's sockets. Default: a new one.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="For sockets that this user alone reaches. Default: a loopback's new one.")
+    ] = None,
 ) -> None:
     """Run the flowgraph of a radio, or of the loopback, without a screen. Ctrl-C ends it.
 
@@ -60,39 +69,52 @@ def radio(
     Example: fl_app radio --uri ip:192.168.2.1 --frequency 2.45e9
     Example: fl_app radio --uri ip:192.168.3.1 --frequency 2.45e9 --client 0
     """
-    with clear_errors(), ExitStack() as stack:
+    with clear_errors(), ExitStack() as stack, _until_a_signal() as ended:
         if (loopback is None) == (uri is None):
             raise ConfigError("say either --loopback N or --uri URI")
+        air = settings_from(config, changes, {})
+        if air.air.mode != "onebit":
+            raise ConfigError(f"[air] mode = {air.air.mode!r}: this flowgraph carries votes, mode 'onebit'")
         if loopback is not None:
             place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gr-oac-")))
-            say(f"address ipc://{place}")
-            _run("loopback_service", *_loopback(settings_from(config, changes, {}), loopback, arm_seconds, place))
+            _say_endpoints(f"ipc://{place}", dataclasses.asdict(_in_folder(place)))
+            loopback_air = loopback_settings(air.air, loopback, air.run.seed) | {"arm_seconds": arm_seconds}
+            _run(ended, [], "loopback_service", str(place), loopback_air)
             return
         radio_settings = {
             "uri": uri, "frequency_hz": frequency, "sample_rate_hz": rate, "rx_gain_db": rx_gain,
             "tx_attenuation_db": tx_attenuation, "clients": clients, "votes": votes, "arm_seconds": arm_seconds,
+            "repeats": air.air.repeats, "groups": air.air.groups,
         }  # fmt: skip
         endpoints = bench_endpoints(host, port, client)
-        say(f"address tcp://127.0.0.1:{port}")
+        if folder is not None:
+            inside = dataclasses.asdict(_in_folder(folder))
+            endpoints |= {name: inside[name] for name in endpoints.keys() & inside.keys()}
+        _say_endpoints(f"tcp://127.0.0.1:{port}" if folder is None else f"ipc://{folder}", endpoints)
+        relays = []
         if keys is not None or not is_local(endpoints["status"]):
-            endpoints |= stack.enter_context(_relayed(endpoints, keys, client))
-        _run("pluto_service", "server" if client is None else str(client), radio_settings, endpoints)
+            relay, inside = stack.enter_context(_relayed(endpoints, keys, client))
+            relays, endpoints = [relay], endpoints | inside
+        _run(ended, relays, "pluto_service", "server" if client is None else str(client), radio_settings, endpoints)
 
 
-def _loopback(settings: Settings, clients: int, arm_seconds: float, folder: Path) -> tuple[str, dict[str, Any]]:
-    from fl_app.air.loopback_settings import loopback_settings
+def _in_folder(folder: Path) -> Endpoints:
+    try:
+        endpoints = Endpoints.in_folder(folder)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return endpoints
 
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, endpoint in dataclasses.asdict(Endpoints.in_folder(folder)).items():
+
+def _say_endpoints(address: str, endpoints: dict[str, str]) -> None:
+    say(f"address {address}")
+    for name, endpoint in endpoints.items():
         say(f"{name} {endpoint}")
-    return str(folder), {
-        **loopback_settings(settings.air, clients, settings.run.seed),
-        "arm_seconds": arm_seconds,
-    }
 
 
 @contextmanager
-def _relayed(outside: dict[str, str], keys: Path | None, client: int | None) -> Iterator[dict[str, str]]:
+def _relayed(outside: dict[str, str], keys: Path | None, client: int | None) -> Iterator[tuple[Relay, dict[str, str]]]:
     """The flowgraph's sockets to other flowgraphs stay on this machine, and a relay with keys carries them on."""
     if keys is None:
         raise ConfigError(
@@ -105,25 +127,37 @@ def _relayed(outside: dict[str, str], keys: Path | None, client: int | None) -> 
         inside = {name: f"ipc://{place}/{name}" for name in BETWEEN_FLOWGRAPHS}
         relay = Relay(inside, outside, server_keys(keys) if client is None else client_keys(keys, client))
         try:
-            yield inside
+            yield relay, inside
         finally:
             relay.close()
 
 
-def _run(service: str, *arguments: str | dict[str, Any]) -> None:
-    """The flowgraph as a process, until it ends or a signal ends this one."""
+@contextmanager
+def _until_a_signal() -> Iterator[threading.Event]:
+    """Set by Ctrl-C or SIGTERM, so that nothing is left behind wherever it comes."""
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda _number, _frame: ended.set())
+    yield ended
+
+
+def _run(ended: threading.Event, relays: list[Relay], service: str, *arguments: str | dict[str, Any]) -> None:
+    """The flowgraph as a process, until it ends, a signal comes, or its relay is gone."""
     texts = [argument if isinstance(argument, str) else json.dumps(argument) for argument in arguments]
     command = [sys.executable, "-m", f"oac_blocks.flows.{service}", *texts]
-    asked = False
-
-    def on_signal(_number: int, _frame: object) -> None:
-        nonlocal asked
-        asked = True
+    preexec = ends_with_parent(signal.SIGTERM)
+    process = subprocess.Popen(command, env=flowgraph_environment(), process_group=0, preexec_fn=preexec)
+    while process.poll() is None and all(relay.is_alive for relay in relays) and not ended.wait(LOOK_SECONDS):
+        pass
+    code = process.poll()
+    if code is None:
         process.terminate()
-
-    process = subprocess.Popen(command, env=flowgraph_environment(), process_group=0)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, on_signal)
-    code = process.wait()
-    if code and not asked:
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    if code:
         raise RadioCommandError(f"the flowgraph ended (exit status {code})")
+    if not all(relay.is_alive for relay in relays):
+        raise RadioCommandError("the relay to the other flowgraphs ended")

@@ -62,7 +62,7 @@ class Training:
         accuracy, test_loss = self._evaluate(t) if evaluate else (None, None)
         errors, compared = 0, 0
         known = [report.payload for report in heard if report.payload is not None]
-        if uplink is not None and known and self.air.mode == "onebit":
+        if uplink is not None and uplink.heard_all and known and self.air.mode == "onebit":
             errors, compared = vote_error_rate(np.stack(known), uplink.received)
         row = RoundFigures(
             round=t,

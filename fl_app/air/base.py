@@ -21,6 +21,7 @@ class Uplink:
     air_seconds: float
     snr_db: float | None = None  # as measured by the server; None where nothing is measured
     pmepr_db: float | None = None  # 99.9 % point over the clients' symbols; None where there is no waveform
+    heard_all: bool = True  # False: somebody's payload did not get there, so nobody knows what should have come out
 
 
 class Air(Protocol):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -30,9 +31,13 @@ class Decision(NamedTuple):
     snr_db: float
 
 
-def read_call(message: bytes) -> Call:
-    """ValueError if it is none."""
-    return _call(_notice(message))
+def read_call(message: bytes) -> tuple[Call, float]:
+    """The round that is called for, and for how many seconds its votes are waited for; ValueError if it is none."""
+    about = _notice(message)
+    seconds = about.get("seconds", 0.0)
+    if not isinstance(seconds, int | float) or not seconds >= 0:
+        raise ValueError(f"seconds must be a number from 0 on, got {seconds!r}")
+    return _call(about), float(seconds) or math.inf
 
 
 def read_decision(message: bytes) -> Decision:

@@ -36,7 +36,7 @@ class Loopback(FlowgraphProcess):
     def vote(self, ballots: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.float32], float]:
         """One burst: all clients' votes (clients, k) to soft votes (k,) and the SNR in dB."""
         try:
-            call = flow_messages.read_call(self.receive(self._next))
+            call, _ = flow_messages.read_call(self.receive(self._next))
             for client, votes in enumerate(ballots):
                 self._payload.send(flow_messages.payload(call, client, votes))
             while True:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ import zmq
 from fl_app.air.base import Mode, Uplink
 from fl_app.air.payload import check_payload
 from fl_app.air.settings import AirSettings
+from fl_app.child import ends_with_parent
 from oac_blocks.dsp.checks import integer, require
 from oac_blocks.flows.endpoints import flowgraph_environment
 
@@ -45,6 +47,7 @@ class FlowgraphProcess:
             stdin=subprocess.DEVNULL,
             text=True,
             env=flowgraph_environment(),
+            preexec_fn=ends_with_parent(signal.SIGTERM),
             process_group=0,  # Ctrl-C is for the training, which ends its round and then the flowgraph
         )
         self._context = zmq.Context()

@@ -7,7 +7,6 @@ rounds without votes keep the clocks in step. They may be started anew at any ti
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Collection
@@ -25,6 +24,8 @@ from oac_blocks.flows.endpoints import Endpoints, payload_endpoint
 _log = logging.getLogger(__name__)
 
 QUEUED_MESSAGES = 16
+KEPT_DECISIONS = 4
+FRESH_SHARE = 0.5  # of the time that a round waits for votes: in the rest of it clients bring them
 TRACKING = "tracking"
 
 Read = TypeVar("Read")
@@ -36,9 +37,10 @@ class RadioBench:
     def __init__(self, address: str, n_clients: int) -> None:
         endpoints = _checked(address, Endpoints.at)
         self.address, self._n_clients = address, n_clients
-        self.open_call: Call | None = None  # the newest, unless its round is over
-        self.decision: Decision | None = None
-        self.heard = float("-inf")  # when, on the monotonic clock
+        self.last_call: Call | None = None
+        self.heard = self.decided = float("-inf")  # when, on the monotonic clock
+        self._fresh_until = float("-inf")
+        self._decisions: dict[Call, Decision] = {}  # the last few
         self._states: tuple[str, ...] = ()
         self._bad = 0
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -53,16 +55,29 @@ class RadioBench:
 
     def take(self) -> None:
         """Read all that has come."""
-        states = self._read(self._report, flow_messages.read_states)
-        decisions = self._read(self._soft_votes, flow_messages.read_decision)
         calls = self._read(self._next, flow_messages.read_call)
+        decisions = self._read(self._soft_votes, flow_messages.read_decision)
+        states = self._read(self._report, flow_messages.read_states)
+        now = time.monotonic()
+        if calls:
+            self.last_call, seconds = calls[-1]
+            self._fresh_until = now + FRESH_SHARE * seconds
+        for decision in decisions:
+            self._decisions[decision.call] = decision
+            self.decided = now
+        while len(self._decisions) > KEPT_DECISIONS:
+            del self._decisions[next(iter(self._decisions))]
         self._states = states[-1] if states else self._states
-        self.decision = decisions[-1] if decisions else self.decision
-        self.open_call = calls[-1] if calls else self.open_call
-        if self.decision is not None and self.decision.call == self.open_call:
-            self.open_call = None
         if states or decisions or calls:
-            self.heard = time.monotonic()
+            self.heard = now
+
+    def fresh_call(self) -> Call | None:
+        """The round that votes are wanted for, unless it is decided or about to be played without."""
+        call = self.last_call
+        return call if call not in self._decisions and time.monotonic() < self._fresh_until else None
+
+    def decision_of(self, call: Call) -> Decision | None:
+        return self._decisions.get(call)
 
     def announce(self, call: Call, votes: int, clients: Collection[int]) -> None:
         """Tell all radios how many votes the round has, and who takes part."""
@@ -79,10 +94,10 @@ class RadioBench:
 
     def complaint(self, seconds: float) -> str:
         """Why no votes come, in a sentence."""
-        if not self._states and self.open_call is None:
+        if not self._states and self.last_call is None:
             return f"nothing was heard of the flowgraph at {self.address} in {seconds:g} s; is `fl_app radio` running?"
         states = ", ".join(self._states) or "unknown"
-        return f"the flowgraph at {self.address} brought no votes in {seconds:g} s; its clients are: {states}"
+        return f"the flowgraph at {self.address} brought too few votes in {seconds:g} s; its clients are: {states}"
 
     def close(self) -> None:
         self._context.destroy(linger=0)
@@ -118,12 +133,15 @@ class OwnRadio:
     """A client's end: takes the votes of a burst and hands them to the radio."""
 
     def __init__(self, address: str, client: int) -> None:
-        self._client = client
+        self._address, self._client, self._is_there = address, client, True
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = _pusher(self._context, _checked(address, lambda where: payload_endpoint(where, client)))
 
     def __call__(self, burst: Burst) -> None:
-        _push(self._socket, flow_messages.payload(Call(burst.round, burst.run), self._client, burst.votes))
+        message = flow_messages.payload(Call(burst.round, burst.run), self._client, burst.votes)
+        was_there, self._is_there = self._is_there, _push(self._socket, message)
+        if was_there and not self._is_there:
+            _log.warning("nobody takes votes at %s; is `fl_app radio` running?", self._address)
 
     def close(self) -> None:
         self._context.destroy(linger=0)
@@ -149,7 +167,10 @@ def _pusher(context: zmq.Context[zmq.Socket[bytes]], endpoint: str) -> zmq.Socke
     return socket
 
 
-def _push(socket: zmq.Socket[bytes], message: bytes) -> None:
-    # Where the radio is not there, or does not read, a later round calls again.
-    with contextlib.suppress(zmq.Again):
+def _push(socket: zmq.Socket[bytes], message: bytes) -> bool:
+    """Is somebody there to take it? If not, it is dropped: a later round calls again."""
+    try:
         socket.send(message, zmq.DONTWAIT)
+    except zmq.Again:
+        return False
+    return True

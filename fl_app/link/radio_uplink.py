@@ -21,16 +21,21 @@ from fl_app.link.radio_bench import RadioBench
 
 PARTIAL_ROUNDS = 3  # of the radios, until one that lacks somebody's votes does
 SILENT_SECONDS = 60.0  # until the flowgraph is taken for dead
-FRUITLESS_SECONDS = 180.0  # until a flowgraph that brings nobody's votes is given up
+FRUITLESS_SECONDS = 30.0  # until a flowgraph that lives and brings too few votes is given up
+OVERTAKEN_SECONDS = 0.5  # that a decision may come behind the next call: they are on two sockets
 
 
 class RadioError(RuntimeError):
-    """No votes come from the radios; the message says what is known of them."""
+    """Nothing is heard of the radios; the message says what is known of them."""
+
+
+class TooFewVotersError(RadioError):
+    """The radios live, and bring the votes of too few clients."""
 
 
 class RadioUplink:
     """tell: has these clients hand over a part of their payload of round t; listen: lets messages in, the bench's too,
-    for a moment; it is told for how many seconds the flowgraph has been silent."""
+    for a moment; it is told for how many seconds no round has been decided."""
 
     def __init__(
         self,
@@ -40,6 +45,7 @@ class RadioUplink:
         listen: Callable[[float], None],
     ) -> None:
         self._bench, self._min_clients, self._tell, self._listen = bench, min_clients, tell, listen
+        self._started = 0.0  # the burst at hand
 
     def collect(self, clients: Collection[int], t: int, k: int, settings: AirSettings) -> tuple[Uplink, int]:
         """The k votes of these clients in round t; with them, how many clients were in every burst."""
@@ -53,39 +59,41 @@ class RadioUplink:
         return uplink_in_bursts(k, settings, send), min(voters)
 
     def _burst(self, t: int, clients: Collection[int], first: int, stop: int) -> Decision:
-        started, tries = time.monotonic(), 0
+        self._started, partial = time.monotonic(), 0
+        needed = min(self._min_clients, len(clients))
         while True:
             call = self._await_call()
             self._bench.announce(call, stop - first, clients)
             self._tell(clients, t, {"radio_round": call.round, "run": call.run, "first": first, "stop": stop})
             decision = self._await_decision(call)
-            tries += 1
-            if decision is not None and decision.soft_votes.size == stop - first and decision.voters > 0:
-                able = self._bench.able(clients)
-                if decision.voters >= (able if tries <= PARTIAL_ROUNDS else min(able, self._min_clients)):
-                    return decision
-            if time.monotonic() - started > FRUITLESS_SECONDS:
-                raise RadioError(self._bench.complaint(FRUITLESS_SECONDS))
+            if decision is None or decision.soft_votes.size != stop - first or decision.voters < max(1, needed):
+                continue
+            if decision.voters >= self._bench.able(clients) or partial == PARTIAL_ROUNDS:
+                return decision
+            partial += 1
 
     def _await_call(self) -> Call:
-        """The round that the radios want votes for."""
-        started = time.monotonic()
-        while (call := self._bench.open_call) is None:
-            self._wait(started)
+        """A round that the radios want votes for, while there is time to bring them."""
+        while (call := self._bench.fresh_call()) is None:
+            self._wait()
         return call
 
     def _await_decision(self, call: Call) -> Decision | None:
         """What became of a round; None if another is called for and nothing did."""
-        started = time.monotonic()
-        while (decision := self._bench.decision) is None or decision.call != call:
-            if self._bench.open_call not in (None, call):
+        overtaken = float("inf")
+        while (decision := self._bench.decision_of(call)) is None:
+            if self._bench.last_call != call:
+                overtaken = min(overtaken, time.monotonic())
+            if time.monotonic() - overtaken > OVERTAKEN_SECONDS:
                 return None
-            self._wait(started)
+            self._wait()
         return decision
 
-    def _wait(self, started: float) -> None:
+    def _wait(self) -> None:
         """For a moment."""
-        silent = time.monotonic() - max(started, self._bench.heard)
-        if silent > SILENT_SECONDS:
+        now = time.monotonic()
+        if now - max(self._started, self._bench.heard) > SILENT_SECONDS:
             raise RadioError(self._bench.complaint(SILENT_SECONDS))
-        self._listen(silent)
+        if now - self._started > FRUITLESS_SECONDS and now - self._bench.heard < FRUITLESS_SECONDS:
+            raise TooFewVotersError(self._bench.complaint(FRUITLESS_SECONDS))
+        self._listen(now - max(self._started, self._bench.decided))

@@ -13,16 +13,16 @@ import logging
 import threading
 from typing import Any
 
-import pmt
 import zmq
 
 from fl_app.link.curve import as_client, as_server, guard, user_of
 from fl_app.link.keys import ClientKeys, ServerKeys
 from oac_blocks import pdus
+from oac_blocks.pmt_bytes import deserialise
 
 _log = logging.getLogger(__name__)
 
-MOST_BYTES = 65_536  # a status or an order has some hundred
+MOST_BYTES = 4096  # a status or an order has some hundred
 LOOK_MILLISECONDS = 100
 
 
@@ -99,17 +99,22 @@ class Relay:
         """At the server: a client speaks for itself alone."""
         if self._admitted is None:
             return True
-        try:
-            status = pdus.read_notice(pmt.deserialize_str(frame.bytes))
-        except Exception as error:  # PMT's own exceptions have no common class but this
-            status = str(error)
         sender = self._admitted.get(user_of(frame))
-        if isinstance(status, dict) and sender is not None and status.get("client") == sender:
+        try:
+            status = pdus.read_notice(deserialise(frame.bytes))
+        except Exception as error:  # what a stranger sends must not end the relay
+            status = str(error)
+        client = status.get("client") if isinstance(status, dict) else None
+        if isinstance(client, int) and client == sender:
             return True
         self._bad += 1
         if self._bad == 1:
             _log.warning("dropped a status of client %s: it is none of its own (more are dropped in silence)", sender)
         return False
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
 
     def close(self) -> None:
         self._stop.set()

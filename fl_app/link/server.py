@@ -7,6 +7,7 @@ So selection, air, checkpoints and figures are the same code, and with all clien
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -44,7 +45,7 @@ QUEUED_MESSAGES = 32  # from a client, and to one that does not read; what it mi
 BACKLOG = 1024  # connections that may come at the same moment
 MESSAGES_AT_ONCE = 256  # before the clock is looked at again
 FAREWELL_SECONDS = 2.0  # how long clients are told that the run is over
-STOP_SECONDS = 5.0  # how long silent radios are waited for once the run is asked to stop
+STOP_SECONDS = 10.0  # how long radios that decide nothing are waited for once the run is asked to stop
 
 Status = dict[str, Any]
 
@@ -243,13 +244,24 @@ class LinkWorkers(InProcess):
     def uplink(self, air: Air, reports: Sequence[ClientReport], t: int) -> Uplink:
         if self._radio is None:
             return super().uplink(air, reports, t)
-        clients = [report.client for report in reports]
-        uplink, voters = self._radio.collect(clients, t, self._server.selected.size, self._settings.air)
-        self._absent += len(clients) - voters
-        return uplink
+        from fl_app.link.radio_uplink import TooFewVotersError
 
-    def _listen_to_radios(self, silent_seconds: float) -> None:
-        if self._should_stop() and silent_seconds > STOP_SECONDS:
+        clients, started = [report.client for report in reports], time.monotonic()
+        while True:
+            try:
+                uplink, voters = self._radio.collect(clients, t, self._server.selected.size, self._settings.air)
+            except TooFewVotersError as error:
+                if time.monotonic() - started > self._settings.link.patience_seconds:
+                    raise
+                # A client that was started anew has no votes any more; the others give the same answer once more.
+                _log.warning("round %d: %s; clients are asked again", t, error)
+                clients = [one.client for one in self._ask("train", t) if one.sent]
+            else:
+                self._absent = self._settings.clients.n - voters
+                return dataclasses.replace(uplink, heard_all=voters == len(reports))
+
+    def _listen_to_radios(self, undecided_seconds: float) -> None:
+        if self._should_stop() and undecided_seconds > STOP_SECONDS:
             raise KeyboardInterrupt  # the flowgraph may be gone, and there may never be a whole round to finish
         self._listen()
 

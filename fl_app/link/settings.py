@@ -26,7 +26,7 @@ class LinkSection(BaseModel):
     heartbeat_seconds: float = Field(1.0, ge=0.01, le=60, description="how often each side shows that it lives")
     silent_seconds: float = Field(10.0, gt=0, description="who is silent for longer is not waited for")
     cut_off_after: int = Field(5, ge=1, description="bad messages until a sender is cut off")
-    radio: str = Field("", description='the server\'s flowgraph: tcp://HOST:PORT, ipc://FOLDER; "": starts its own')
+    radio: str = Field("", description="the server's flowgraph, by which votes go: tcp://HOST:PORT, ipc://FOLDER")
     audit_votes: bool = Field(False, description="clients with radios also tell the server, to count wrong votes")
 
 

@@ -8,7 +8,6 @@ ends: Linux sends them a signal (PR_SET_PDEATHSIG).
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import selectors
@@ -25,6 +24,7 @@ from typing import IO, Any
 from rich.console import Console
 from rich.live import Live
 
+from fl_app.child import ends_with_parent
 from fl_app.config import Settings
 from fl_app.console import say, show_result
 from fl_app.interrupt import EXIT_CODE, stop_on_signal
@@ -35,21 +35,12 @@ LOOK_SECONDS = 0.1
 LEAVE_SECONDS = 5.0  # for clients to leave by themselves, once the server is gone
 KILL_SECONDS = 3.0  # after SIGTERM
 LOG_LINES = 8
-STARTS_AGAIN = 5  # of a flowgraph that ends by itself
+STARTS_AGAIN, STARTS_SECONDS = 5, 600.0  # of a flowgraph that ends by itself: so often in so long
 SERVER, RADIO, CLIENT = "server", "radio", "client-"
-PR_SET_PDEATHSIG = 1
 
 
 class BenchError(RuntimeError):
     """A process of the bench ended that should not have; the message says which, and what it said last."""
-
-
-def die_with(parent: int) -> None:
-    """In a new process: ask the kernel to kill us when the parent is gone, and see whether it is gone already."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 class Bench:
@@ -59,11 +50,10 @@ class Bench:
         self._logs = logs
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._arguments: dict[str, list[str]] = {}
-        self._starts: dict[str, int] = {}
+        self._started_again: dict[str, list[float]] = {}
         logs.mkdir(parents=True, exist_ok=True)
 
     def start(self, name: str, arguments: list[str], stdout: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-        parent = os.getpid()
         with self.log_of(name).open("ab") as log:
             # A group of its own: the terminal's Ctrl-C reaches us alone, and we take things down in order.
             process = subprocess.Popen(
@@ -72,16 +62,18 @@ class Bench:
                 stdout=stdout,
                 stderr=log,
                 process_group=0,
-                preexec_fn=lambda: die_with(parent),
+                preexec_fn=ends_with_parent(),
             )
         self.processes[name], self._arguments[name] = process, arguments
         return process
 
     def start_again(self, name: str) -> None:
-        """BenchError if it has ended too often."""
-        self._starts[name] = self._starts.get(name, 0) + 1
-        if self._starts[name] > STARTS_AGAIN:
-            raise BenchError(f"{name} has ended {self._starts[name]} times; {self.last_words(name)}")
+        """BenchError if it has ended too often of late."""
+        now = time.monotonic()
+        recent = [then for then in self._started_again.get(name, []) if now - then < STARTS_SECONDS]
+        if len(recent) == STARTS_AGAIN:
+            raise BenchError(f"{name} has ended {1 + STARTS_AGAIN} times; {self.last_words(name)}")
+        self._started_again[name] = [*recent, now]
         self.start(name, self._arguments[name])
 
     def stop(self, name: str) -> None:

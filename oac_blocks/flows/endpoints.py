@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _LONGEST_PATH = 100  # what a Unix socket's address holds, less a margin
-_BETWEEN_FLOWGRAPHS = ("status", "orders")
+BETWEEN_FLOWGRAPHS = ("status", "orders")
 _FOR_THE_APPLICATION = ("next", "soft_votes", "ballot", "report")
 _LOOPBACK = "127.0.0.1"
+_LAST_PORT = 65_000  # there are as many behind it as a bench has sockets
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def payload_endpoint(address: str, client: int) -> str:
 
 def _host_and_port(address: str) -> tuple[str, int]:
     host, colon, port = address.removeprefix("tcp://").rpartition(":")
-    if not address.startswith("tcp://") or not colon or not host or not port.isdecimal():
+    if not address.startswith("tcp://") or not colon or not host or not port.isdecimal() or int(port) > _LAST_PORT:
         raise ValueError(f"a bench's address must be tcp://HOST:PORT or ipc://FOLDER, got {address!r}")
     return host, int(port)
 
@@ -63,7 +64,7 @@ def bench_endpoints(host: str, port: int, client: int | None) -> dict[str, str]:
 
     An application's flowgraph is beside it, so these sockets are on this machine; flowgraphs may be apart.
     """
-    outside = {name: f"tcp://{host}:{port + i}" for i, name in enumerate(_BETWEEN_FLOWGRAPHS)}
+    outside = {name: f"tcp://{host}:{port + i}" for i, name in enumerate(BETWEEN_FLOWGRAPHS)}
     first = port + len(outside)
     inside = {name: f"tcp://{_LOOPBACK}:{first + i}" for i, name in enumerate(_FOR_THE_APPLICATION)}
     if client is None:

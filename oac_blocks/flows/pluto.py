@@ -44,6 +44,7 @@ class PlutoSettings:
     clients: int = 2
     votes: int = 21_880
     repeats: int = 1
+    groups: int = 4
     # Buffers on the way in and out delay an answer by hundreds of thousands of samples, nobody knows how many.
     turnaround_samples: int = 262_144
     answer_samples: int = 524_288
@@ -68,7 +69,7 @@ class PlutoSettings:
     def deadline_seconds(self) -> float:
         """Longer than the longest round, and the buffers on both sides of it."""
         layout = RoundLayout(
-            Numerology(self.sample_rate_hz), self.clients, self.repeats, slot_samples=self.slot_samples
+            Numerology(self.sample_rate_hz), self.clients, self.repeats, self.groups, slot_samples=self.slot_samples
         )
         longest = max(layout.frame(self.votes).samples, layout.acquisition_samples)
         return 1.0 + 1.5 * (self.answer_samples + longest) / self.sample_rate_hz
@@ -129,6 +130,7 @@ class pluto_server(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
             settings.clients,
             settings.votes,
             settings.repeats,
+            settings.groups,
             answer_samples=settings.answer_samples,
             slot_samples=settings.slot_samples,
             sample_rate_hz=settings.sample_rate_hz,
@@ -182,6 +184,7 @@ class pluto_client(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
             settings.turnaround_samples,
             settings.votes,
             settings.repeats,
+            settings.groups,
             amplitude=settings.amplitude,
             sample_rate_hz=settings.sample_rate_hz,
             slot_samples=settings.slot_samples,

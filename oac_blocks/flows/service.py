@@ -8,6 +8,7 @@ import ctypes
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 
 from gnuradio import gr
@@ -29,7 +30,19 @@ def serve(make_flowgraph: Callable[[], gr.top_block]) -> None:
     flowgraph.start()
     sys.stdout.write("ready\n")
     sys.stdout.flush()
+    stopping = threading.Event()
+    threading.Thread(target=_watch, args=(flowgraph, stopping), daemon=True).start()
     signal.sigwait(_STOPPING)
+    stopping.set()
     flowgraph.stop()
     # A block may wait for samples or votes that never come; there is nothing to lose by leaving at once.
     os._exit(0)
+
+
+def _watch(flowgraph: gr.top_block, stopping: threading.Event) -> None:
+    """A flowgraph whose streams end, as those of a radio that is unplugged, is of no use any more."""
+    flowgraph.wait()
+    if not stopping.is_set():
+        sys.stderr.write("the flowgraph's streams have ended\n")
+        sys.stderr.flush()
+        os._exit(1)

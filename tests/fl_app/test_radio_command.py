@@ -21,12 +21,14 @@ def refused(*words):
 
 
 def test_the_loopback_asks_for_votes_and_decides(tmp_path):
-    command = [*FL_APP, "--loopback", "2", "--folder", str(tmp_path), "--set", "air.snr_db=20", "--arm-seconds", "0"]
+    command = [*FL_APP, "--loopback", "2", "--folder", str(tmp_path), "--set", "air.snr_db=20"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     context = zmq.Context()
     try:
         assert process.stdout.readline().strip() == "ready"
-        asked, decided = (context.socket(zmq.PULL) for _ in range(2))
+        asked, decided = (context.socket(zmq.SUB) for _ in range(2))
+        for socket in (asked, decided):
+            socket.subscribe(b"")
         asked.connect(f"ipc://{tmp_path}/next")
         decided.connect(f"ipc://{tmp_path}/soft_votes")
         payload = context.socket(zmq.PUSH)

@@ -18,7 +18,7 @@ from fl_app.config import ConfigError
 from fl_app.link import radio_uplink
 from fl_app.link.caller import Burst
 from fl_app.link.radio_bench import OwnRadio, RadioBench
-from fl_app.link.radio_uplink import RadioError, RadioUplink
+from fl_app.link.radio_uplink import RadioError, RadioUplink, TooFewVotersError
 from oac_blocks import pdus
 from oac_blocks.flows.endpoints import Endpoints, payload_endpoint
 from tests.blocks.flowgraphs import until
@@ -64,8 +64,8 @@ class Flowgraph:
     def send(self, name, message):
         self._published[name].send(message if isinstance(message, bytes) else pmt.serialize_str(message))
 
-    def call(self, number, run=RUN):
-        self.send("next", pdus.notice({"round": number, "run": run}))
+    def call(self, number, run=RUN, **more):
+        self.send("next", pdus.notice({"round": number, "run": run, **more}))
 
     def decide(self, number, voters, votes=K, run=RUN, value=1.0):
         about = {"round": number, "run": run, "voters": voters, "snr_db": 10.0, "trigger_sample": 0.0}
@@ -158,30 +158,107 @@ def test_a_client_whose_votes_never_come_is_given_up_after_some_rounds(flowgraph
     assert len(flowgraph.told) == radio_uplink.PARTIAL_ROUNDS + 1
 
 
-def test_fewer_than_needed_are_never_enough(flowgraph, monkeypatch):
+@pytest.mark.parametrize("states", [["tracking"] * 3, ["tracking", "fine", "acquiring"]])
+def test_fewer_than_needed_are_never_enough(flowgraph, monkeypatch, states):
     monkeypatch.setattr(radio_uplink, "FRUITLESS_SECONDS", 1.0)
 
     def script(it):
-        it.report("tracking", "tracking", "tracking")
+        it.report(*states)
         for number in range(10_000):
             it.call(number)
             yield
             it.decide(number, voters=1)
             yield
 
-    with pytest.raises(RadioError, match="brought no votes in 1 s; its clients are: tracking, tracking, tracking"):
+    with pytest.raises(TooFewVotersError, match=f"brought too few votes in 1 s; its clients are: {', '.join(states)}"):
         flowgraph.uplink(script, min_clients=2).collect([0, 1, 2], 0, K, AIR)
 
 
-def test_a_flowgraph_that_is_started_anew_is_followed(flowgraph):
+def test_as_many_as_there_are_is_enough(flowgraph):
+    """Of those that are needed one had no finite gradients, and so has nothing to send."""
+
+    def script(it):
+        it.report("tracking", "tracking", "tracking")
+        it.call(1)
+        yield
+        it.decide(1, voters=2)
+        yield
+
+    _, voters = flowgraph.uplink(script, min_clients=3).collect([0, 2], 0, K, AIR)
+    assert voters == 2
+
+
+def test_radios_that_only_calibrate_are_given_up_in_time(flowgraph, monkeypatch):
+    monkeypatch.setattr(radio_uplink, "FRUITLESS_SECONDS", 1.0)
+
+    def script(it):
+        while True:
+            it.report("acquiring", "acquiring", "acquiring")
+            yield
+
+    with pytest.raises(TooFewVotersError, match="acquiring, acquiring"):
+        flowgraph.uplink(script).collect([0, 1, 2], 0, K, AIR)
+
+
+def test_decision_may_come_behind_the_next_call(flowgraph):
+    """They are on two sockets, and the larger message may be the slower one."""
+
+    def script(it):
+        it.report("tracking", "tracking", "tracking")
+        it.call(1)
+        yield
+        it.call(2)
+        yield
+        it.decide(1, voters=3, value=1.0)
+        yield
+
+    uplink, _ = flowgraph.uplink(script).collect([0, 1, 2], 0, K, AIR)
+    assert uplink.received[0] == 1.0
+    assert [told[1] for told in flowgraph.told] == [1]
+
+
+def test_rounds_that_brought_nothing_do_not_make_a_partial_one_do(flowgraph, monkeypatch):
+    monkeypatch.setattr(radio_uplink, "OVERTAKEN_SECONDS", 0.0)
+
+    def script(it):
+        it.report("tracking", "tracking", "tracking")
+        for number in range(6):
+            it.call(number)
+            yield
+            yield
+        it.call(6)
+        yield
+        it.decide(6, voters=2)
+        yield
+        it.call(7)
+        yield
+        it.decide(7, voters=3)
+        yield
+
+    _, voters = flowgraph.uplink(script).collect([0, 1, 2], 0, K, AIR)
+    assert voters == 3
+
+
+def test_a_call_that_is_about_to_be_played_without_votes_is_not_answered(flowgraph):
+    flowgraph.call(1, seconds=0.2)
+    until(lambda: flowgraph.bench.take() or flowgraph.bench.last_call is not None)
+    assert flowgraph.bench.fresh_call() == Call(1, RUN)
+    until(lambda: flowgraph.bench.fresh_call() is None)
+    flowgraph.call(2, seconds=100.0)
+    until(lambda: flowgraph.bench.take() or flowgraph.bench.fresh_call() == Call(2, RUN))
+
+
+def test_a_flowgraph_that_is_started_anew_is_followed(flowgraph, monkeypatch):
     """Its first rounds have numbers that the other one used as well."""
+    monkeypatch.setattr(radio_uplink, "OVERTAKEN_SECONDS", 0.0)
 
     def script(it):
         it.call(3)
         yield
         it.call(3, run=RUN + 1)
+        until(lambda: it.bench.take() or it.bench.last_call.run == RUN + 1)
         yield
-        it.decide(3, voters=3, value=5.0)  # of the first, late
+        it.decide(3, voters=3, value=5.0)  # of the first, too late
         yield
         it.decide(3, voters=3, value=6.0, run=RUN + 1)
         yield
@@ -246,9 +323,9 @@ def test_messages_that_lack_something_are_dropped(flowgraph):
     flowgraph.send("soft_votes", pdus.make(np.ones(3, np.int8), {"round": 3, "run": 1, "voters": 1, "snr_db": 1.0}))
     flowgraph.send("report", pdus.notice({"round": 3}))
     flowgraph.call(4)
-    until(lambda: flowgraph.bench.take() or flowgraph.bench.open_call is not None)
-    assert flowgraph.bench.open_call == Call(4, RUN)
-    assert flowgraph.bench.decision is None
+    until(lambda: flowgraph.bench.take() or flowgraph.bench.last_call is not None)
+    assert flowgraph.bench.last_call == Call(4, RUN)
+    assert flowgraph.bench.decision_of(Call(3, 1)) is None
 
 
 def test_a_clients_votes_go_to_its_radio(flowgraph):

@@ -86,11 +86,22 @@ def test_orders_and_status_pass(machines):
 
 def test_client_speaks_for_itself_alone(machines):
     out, _ = machines.client("client-1", client_keys(machines.keys, 1))
-    for message in (status(0), b"no pmt", pmt.serialize_str(pmt.PMT_T), b"x" * 200_000, status(1, 77)):
+    array = pmt.serialize_str(pdus.notice({"client": pdus.float64_vector([1.0, 2.0]), "event": "armed"}))
+    deep, long = b"\x07" * 4000, bytes.fromhex("0a00fffffff00100")
+    for message in (status(0), b"no pmt", pmt.serialize_str(pmt.PMT_T), array, deep, long, status(1, 77)):
         out.send(message)
     assert machines.status.poll(10_000)
     assert received(machines.status)["round"] == 77
     assert not machines.status.poll(200)
+    assert all(relay.is_alive for relay in machines.relays)
+
+
+def test_message_that_is_too_large_is_not_read(machines):
+    """It ends the connection, which comes back."""
+    out, _ = machines.client("client-1", client_keys(machines.keys, 1))
+    out.send(b"x" * 200_000)
+    until(lambda: out.send(status(1, 78)) or machines.status.poll(50))
+    assert received(machines.status)["round"] == 78
 
 
 def test_key_that_is_not_listed_gets_nowhere(machines):
