@@ -35,9 +35,9 @@ def drawn(kind, clients, rng):
     return phases if kind == "phases" else phases * 10 ** (rng.uniform(-6, 6, clients) / 20)
 
 
-@pytest.mark.parametrize("clients", [2, 33, 60, 63, 64])
+@pytest.mark.parametrize("clients", [2, 33, 63, 64])
 @pytest.mark.parametrize("kind", ["equal", "ramp", "phases", "levels"])
-@pytest.mark.parametrize("snr_db", [5.0, 15.0, 30.0])
+@pytest.mark.parametrize("snr_db", [5.0, 30.0])
 def test_all_are_heard_where_they_are(clients, kind, snr_db):
     rng = np.random.default_rng([clients, round(snr_db)])
     errors = []
@@ -58,7 +58,7 @@ def test_all_are_heard_where_they_are(clients, kind, snr_db):
 def test_silent_ones_among_loud_ones_are_heard_no_more_often_than_asked_for(clients, kind, silent_share):
     rng = np.random.default_rng(clients)
     false_alarm, heard, silent = 0.05, 0, 0
-    while silent < 200:
+    while silent < 100:
         quiet = rng.random(clients) < silent_share
         amplitudes = np.where(quiet, 0, drawn(kind, clients, rng))
         delays = np.full(clients, rng.uniform(-0.5, 0.5))
