@@ -13,6 +13,7 @@ from oac_blocks import pdus
 from oac_blocks.bursts import BurstSource, grid_numerology
 from oac_blocks.dsp import analog
 from oac_blocks.dsp.checks import real
+from oac_blocks.message_order import take_waiting
 
 _CHANNEL = pmt.intern("channel")
 
@@ -54,6 +55,10 @@ class analog_mapper(BurstSource):  # noqa: N801 (GNU Radio's way of naming block
     def set_scale(self, scale: float) -> None:
         """Amplitude of an entry of 1, from the next burst on."""
         self._scale = real("scale", scale, 0.0, open_low=True)
+
+    def _on_message(self, message: Any) -> None:
+        take_waiting(self, "channel", self._on_channel)  # entries may be sent because the channel is known
+        BurstSource._on_message(self, message)
 
     def _on_channel(self, message: Any) -> None:
         estimate = pdus.read(message, np.complex64)

@@ -13,7 +13,7 @@ from oac_blocks.dsp.channel import Receiver
 
 # Full scale over the expected RMS of a part: 12 dB for the peaks of OFDM (one sample in 10^4 is beyond), 9.5 dB for a
 # channel that is better than its mean. The receiver sets it before it knows the burst.
-_CONVERTER_HEADROOM = 12.0
+CONVERTER_HEADROOM = 12.0
 
 
 def receive(
@@ -29,7 +29,7 @@ def receive(
         snr_db=levels.snr_db,
         noise_alpha=settings.noise_alpha,
         adc_bits=settings.adc_bits,
-        adc_full_scale=_CONVERTER_HEADROOM * float(np.sqrt(expected / 2)),
+        adc_full_scale=CONVERTER_HEADROOM * float(np.sqrt(expected / 2)),
     )
     return limit_samples(receiver.receive(clean, rng), settings.limiter_level)
 

@@ -15,7 +15,7 @@ import zmq
 from fl_app.air.base import Uplink
 from fl_app.air.bursts import air_time
 from fl_app.air.clipping import clip_entries
-from fl_app.air.front_end import expected_power
+from fl_app.air.front_end import CONVERTER_HEADROOM, expected_power
 from fl_app.air.gains import mean_gain
 from fl_app.air.gnuradio_process import FlowgraphAir, FlowgraphError, FlowgraphProcess
 from fl_app.air.levels import analog_levels
@@ -23,7 +23,6 @@ from fl_app.air.loopback_settings import analog_loopback_settings, analog_plan
 from fl_app.air.settings import AirSettings
 from oac_blocks.flows.analog_messages import AnalogEndpoints, Call, Go, Payload, from_bytes, read_heard, to_bytes
 
-_CONVERTER_HEADROOM = 12.0  # full scale over the expected RMS of a part, as in the waveform air
 _RUN = 0  # the flowgraph lives and dies with this air, so there is one run of it
 
 
@@ -76,6 +75,6 @@ class AnalogGnuradioAir(FlowgraphAir[AnalogLoopback]):
                 clients,
                 scale=levels.scale,
                 snr_db=levels.snr_db,
-                adc_full_scale=_CONVERTER_HEADROOM * float(np.sqrt(expected / 2)),
+                adc_full_scale=CONVERTER_HEADROOM * float(np.sqrt(expected / 2)),
             )
         return Uplink(clip_entries(received, settings.clip_level), *air_time(bursts))

@@ -31,7 +31,6 @@ from oac_blocks.flows.analog_messages import Go
 from oac_blocks.flows.analog_rounds import analog_rounds
 from oac_blocks.hier.ofdm_demodulator import ofdm_demodulator
 from oac_blocks.hier.ofdm_modulator import ofdm_modulator
-from oac_blocks.message_order import take_waiting
 from oac_blocks.multiple_access_channel import multiple_access_channel
 
 _GRID = ("fft_size", "cp_samples", "active_subcarriers", "dc_nulls")
@@ -92,10 +91,6 @@ class framed_mapper(analog_mapper):  # noqa: N801 (GNU Radio's way of naming)
     def __init__(self, frame_symbols: int, active_subcarriers: int, **settings: Any) -> None:
         analog_mapper.__init__(self, active_subcarriers, **settings)
         self._frame_symbols = frame_symbols
-
-    def _on_message(self, message: Any) -> None:
-        take_waiting(self, "channel", self._on_channel)  # entries are sent because the channel is known
-        analog_mapper._on_message(self, message)
 
     def _begin(self, offset: int) -> bool:
         if not analog_mapper._begin(self, offset):

@@ -17,6 +17,7 @@ import pmt
 
 from oac_blocks import pdus
 from oac_blocks.dsp.checks import finite, integer, real, require
+from oac_blocks.pmt_bytes import deserialise
 
 Entries = npt.NDArray[np.float32]
 
@@ -123,10 +124,7 @@ def to_bytes(message: Any) -> bytes:
 
 def from_bytes(message: bytes) -> Any:
     """ValueError if it is no PMT."""
-    try:
-        return pmt.deserialize_str(message)
-    except Exception as error:  # PMT's own exceptions have no common class but this
-        raise ValueError(f"not a PMT: {error}") from None
+    return deserialise(message)
 
 
 def _read(message: Any, dtype: npt.DTypeLike) -> tuple[dict[str, Any], npt.NDArray[Any]]:

@@ -4,12 +4,14 @@
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pmt
 import zmq
 
 from oac_blocks import pdus
+from tests.blocks.flowgraphs import until
 
 FL_APP = [sys.executable, "-c", "from fl_app.cli import app; app()", "radio"]
 
@@ -48,6 +50,23 @@ def test_the_loopback_asks_for_votes_and_decides(tmp_path):
         process.kill()
         process.wait()
         context.destroy(linger=0)
+
+
+def test_a_killed_command_leaves_no_flowgraph(tmp_path):
+    """Killed while the flowgraph is still being imported, and so before it can look after itself."""
+    process = subprocess.Popen([*FL_APP, "--loopback", "2", "--folder", str(tmp_path)])
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    until(lambda: children.read_text().split())
+    [flowgraph] = children.read_text().split()
+    process.kill()
+    process.wait()
+    until(lambda: not Path(f"/proc/{flowgraph}").exists())
+
+
+def test_a_folder_whose_name_is_too_long_is_refused(tmp_path):
+    folder = tmp_path / ("x" * 100)
+    assert "folder must have a path shorter than" in refused("--loopback", "2", "--folder", str(folder))
+    assert not folder.exists()
 
 
 def test_what_is_missing_is_said():
