@@ -243,6 +243,9 @@ class Bench:
                 elif status.event == "answered" and status.round == plan.round:
                     answers[node.number] = status
                     self.loop.answered(_answer(node.number, status))
+                elif status.event == "abstained":
+                    correction = status.correction_samples or 0.0
+                    self.loop.abstained(node.number, status.round, status.epoch, correction)
         arrivals = self._arrivals(plan, heard)
         self.loop.measured(arrivals)
         outcome = RoundOutcome(

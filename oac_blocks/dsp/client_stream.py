@@ -114,12 +114,11 @@ class ClientStream:
         self._run = 0
         self._answered_round = -1
         self._cfo_rad: float | None = None
+        self._search.reset()
         self._forget()
 
     def _forget(self) -> None:
         """The streams begin anew here: what was found, ordered and under way is void."""
-        self._search.reset()
-        self._search_origin = self._position
         self._is_free = not self._wait_for_orders
         self._order = self._next_order_of_its_own() if self._is_free else None
         self._payloads: dict[int, npt.NDArray[np.int8]] = {}  # rounds, and the votes that wait for them
@@ -213,6 +212,7 @@ class ClientStream:
     def gap(self, reason: str) -> Status:
         """Samples were lost, here or on the way out: the offset between the two streams is not what it was."""
         self.epoch += 1
+        self._search.skip_to(self._position)  # the server's frequency is what it was
         self._forget()
         return Status("gap", self._coming_round(), self.epoch, reason=reason)
 
@@ -229,7 +229,7 @@ class ClientStream:
         self._lay(out, first)
         for found in self._search.push(samples):
             self.triggers += 1
-            self._queue(dataclasses.replace(found, time_samples=self._search_origin + found.time_samples))
+            self._queue(found)
         happened: list[Status] = []
         while self._triggers and self._begin_samples(self._triggers[0]) < end:
             happened.append(self._answer(self._triggers.popleft(), first))

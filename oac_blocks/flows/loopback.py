@@ -187,6 +187,7 @@ class loopback(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
             settings.calibrate,
             turnaround_samples=settings.answer_samples,
             sample_rate_hz=settings.sample_rate_hz,
+            slot_samples=settings.layout().slot_samples,
         )
         self.control = round_control(settings.clients, settings.rounds, arm_seconds=settings.arm_seconds)
 

@@ -137,7 +137,10 @@ class pluto_server(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
             chunk_samples=settings.buffer_samples,
         )
         self.calibrator = drift_calibrator(
-            settings.clients, turnaround_samples=settings.answer_samples, sample_rate_hz=settings.sample_rate_hz
+            settings.clients,
+            turnaround_samples=settings.answer_samples,
+            sample_rate_hz=settings.sample_rate_hz,
+            slot_samples=settings.slot_samples,
         )
         self.control = round_control(
             settings.clients, deadline_seconds=settings.deadline_seconds, arm_seconds=settings.arm_seconds
