@@ -93,7 +93,7 @@ def summary(rows: Sequence[RoundFigures]) -> dict[str, Any]:
         "downlink_bytes": last_known([row.downlink_bytes for row in rows]),
         "symbols": sum(row.symbols for row in rows),
         "air_seconds": sum(row.air_seconds for row in rows),
-        "snr_db": last_known([row.snr_db for row in rows]),
+        "snr_db": _mean_power_db([row.snr_db for row in rows if row.snr_db is not None]),
         "pmepr_db": last_known([row.pmepr_db for row in rows]),
         "train_seconds": sum(row.train_seconds for row in rows),
         "air_cpu_seconds": sum(row.air_cpu_seconds for row in rows),
@@ -104,6 +104,13 @@ def summary(rows: Sequence[RoundFigures]) -> dict[str, Any]:
 def last_known(values: Sequence[float | None]) -> float | None:
     """The latest value that was measured."""
     return next((value for value in reversed(values) if value is not None), None)
+
+
+def _mean_power_db(values_db: Sequence[float]) -> float | None:
+    """Of rounds whose channels fade: the last one alone says little."""
+    if not values_db:
+        return None
+    return 10 * math.log10(sum(10 ** (value / 10) for value in values_db) / len(values_db))
 
 
 def _json_value(value: Any) -> Any:

@@ -34,7 +34,7 @@ def pack_bits(flags: NDArray[np.bool_]) -> NDArray[np.uint8]:
 
 
 def unpack_bits(packed: NDArray[np.uint8], count: int) -> NDArray[np.bool_]:
-    return np.unpackbits(packed, count=count, bitorder="little").astype(np.bool_)
+    return np.unpackbits(packed, count=count, bitorder="little").view(np.bool_)
 
 
 def packed_bytes(count: int) -> int:
@@ -52,16 +52,16 @@ def memory_of(g: NDArray[np.float32], mode: Mode) -> NDArray[Any]:
     return np.sign(g).astype(np.int8) if mode == "onebit" else g
 
 
-def checksum(w: NDArray[np.float32], memory: NDArray[Any], selected: NDArray[np.int64]) -> str:
+def checksum(w: NDArray[np.float32], memory: NDArray[Any], mask: NDArray[np.uint8]) -> str:
     """Of all that a client's next rounds follow from."""
     digest = hashlib.sha256()  # processors compute it faster than any other of hashlib's
-    for array in (w, memory, selected):
+    for array in (w, memory, mask):
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()[:16]
 
 
 def checksum_of(server: Server) -> str:
-    return checksum(server.w, memory_of(server.g, server.mode), server.selected)
+    return checksum(server.w, memory_of(server.g, server.mode), mask_of(server.selected, server.d))
 
 
 def whole_model(server: Server) -> Arrays:
@@ -94,7 +94,7 @@ class Replica:
         self.mode, self.eta, self.d = mode, eta, w.size
         self.w: NDArray[np.float32] = np.array(w, np.float32)  # native, writable, our own
         self.memory: NDArray[Any] = np.array(memory, np.int8 if mode == "onebit" else np.float32)
-        self.selected: NDArray[np.int64] = np.flatnonzero(unpack_bits(mask, self.d))
+        self._select(mask)
 
     @classmethod
     def from_message(cls, message: Message, d: int) -> Replica:
@@ -111,7 +111,11 @@ class Replica:
         self.memory[self.selected] = self._fresh(message, k)
         direction = self.memory.astype(np.float32) if self.mode == "onebit" else direction_of(self.memory, self.mode)
         self.w = step(self.w, direction, self.eta)
-        self.selected = np.flatnonzero(unpack_bits(mask, self.d))
+        self._select(mask)
+
+    def _select(self, mask: NDArray[np.uint8]) -> None:
+        self.mask: NDArray[np.uint8] = np.array(mask)
+        self.selected: NDArray[np.int64] = np.flatnonzero(unpack_bits(mask, self.d))
 
     def _fresh(self, message: Message, k: int) -> NDArray[Any]:
         if self.mode == "analog":
@@ -122,7 +126,7 @@ class Replica:
         return signs
 
     def checksum(self) -> str:
-        return checksum(self.w, self.memory, self.selected)
+        return checksum(self.w, self.memory, self.mask)
 
 
 def mode_of(message: Message) -> Mode:
