@@ -4,18 +4,21 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import json
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+import zmq
 
 from fl_app.air.loopback_settings import loopback_settings
 from fl_app.child import ends_with_parent
@@ -27,6 +30,9 @@ from oac_blocks.flows.endpoints import BETWEEN_FLOWGRAPHS, Endpoints, bench_endp
 if TYPE_CHECKING:
     from fl_app.link.relay import Relay
 
+LEAST_HZ, MOST_HZ = 70e6, 6e9
+LOCK = "lock"
+READY_SECONDS = 60.0
 LOOK_SECONDS = 0.2
 END_SECONDS = 10.0
 
@@ -77,10 +83,16 @@ def radio(
             raise ConfigError(f"[air] mode = {air.air.mode!r}: this flowgraph carries votes, mode 'onebit'")
         if loopback is not None:
             place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gr-oac-")))
-            _say_endpoints(f"ipc://{place}", dataclasses.asdict(_in_folder(place)))
+            endpoints = dataclasses.asdict(stack.enter_context(_in_folder(place)))
+            _say_endpoints(f"ipc://{place}", endpoints)
             loopback_air = loopback_settings(air.air, loopback, air.run.seed) | {"arm_seconds": arm_seconds}
             _run(ended, [], "loopback_service", str(place), loopback_air)
             return
+        if not LEAST_HZ <= frequency <= MOST_HZ:
+            allowed = "one that you may transmit on, from 70 MHz to 6 GHz; nothing is sent before you name one"
+            raise ConfigError(f"--frequency {frequency:g}: say {allowed}")
+        if client is not None and client >= clients:
+            raise ConfigError(f"--client {client}: with --clients {clients} they are 0 to {clients - 1}")
         radio_settings = {
             "uri": uri, "frequency_hz": frequency, "sample_rate_hz": rate, "rx_gain_db": rx_gain,
             "tx_attenuation_db": tx_attenuation, "clients": clients, "votes": votes, "arm_seconds": arm_seconds,
@@ -88,23 +100,50 @@ def radio(
         }  # fmt: skip
         endpoints = bench_endpoints(host, port, client)
         if folder is not None:
-            inside = dataclasses.asdict(_in_folder(folder))
+            inside = dataclasses.asdict(stack.enter_context(_in_folder(folder)))
             endpoints |= {name: inside[name] for name in endpoints.keys() & inside.keys()}
-        _say_endpoints(f"tcp://127.0.0.1:{port}" if folder is None else f"ipc://{folder}", endpoints)
-        relays = []
+        _try_to_bind(endpoints if client is None else {"payload": endpoints["payload"]})
+        said, relays = endpoints, []
         if keys is not None or not is_local(endpoints["status"]):
             relay, inside = stack.enter_context(_relayed(endpoints, keys, client))
             relays, endpoints = [relay], endpoints | inside
+        _say_endpoints(f"tcp://127.0.0.1:{port}" if folder is None else f"ipc://{folder}", said)
         _run(ended, relays, "pluto_service", "server" if client is None else str(client), radio_settings, endpoints)
 
 
-def _in_folder(folder: Path) -> Endpoints:
+@contextmanager
+def _in_folder(folder: Path) -> Iterator[Endpoints]:
+    """The folder's sockets, for this flowgraph alone; they go with it."""
     try:
         endpoints = Endpoints.in_folder(folder)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return endpoints
+    with (folder / LOCK).open("w") as lock:
+        try:  # a socket's file can be taken over without a word: this cannot
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RadioCommandError(f"another `fl_app radio` uses {folder}; give each a --folder of its own") from None
+        try:
+            yield endpoints
+        finally:
+            for name in (*dataclasses.asdict(endpoints), LOCK):
+                (folder / name).unlink(missing_ok=True)
+
+
+def _try_to_bind(endpoints: dict[str, str]) -> None:
+    """GNU Radio's sockets do not say that an address is taken; these do."""
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    try:
+        for endpoint in endpoints.values():
+            if endpoint.startswith("tcp://"):
+                with context.socket(zmq.PULL) as trial:
+                    trial.bind(endpoint)
+    except zmq.ZMQError as error:
+        hint = "is another `fl_app radio` running? Say --port"
+        raise RadioCommandError(f"cannot listen on {endpoint}: {error.strerror}; {hint}") from None
+    finally:
+        context.destroy(linger=0)
 
 
 def _say_endpoints(address: str, endpoints: dict[str, str]) -> None:
@@ -146,9 +185,15 @@ def _run(ended: threading.Event, relays: list[Relay], service: str, *arguments: 
     texts = [argument if isinstance(argument, str) else json.dumps(argument) for argument in arguments]
     command = [sys.executable, "-m", f"oac_blocks.flows.{service}", *texts]
     preexec = ends_with_parent(signal.SIGTERM)
-    process = subprocess.Popen(command, env=flowgraph_environment(), process_group=0, preexec_fn=preexec)
+    process = subprocess.Popen(
+        command, env=flowgraph_environment(), process_group=0, preexec_fn=preexec, stdout=subprocess.PIPE, text=True
+    )
+    ready = threading.Event()
+    threading.Thread(target=_pass_on, args=(process, ready), daemon=True).start()
+    deadline = time.monotonic() + READY_SECONDS
     while process.poll() is None and all(relay.is_alive for relay in relays) and not ended.wait(LOOK_SECONDS):
-        pass
+        if not ready.is_set() and time.monotonic() > deadline:
+            break
     code = process.poll()
     if code is None:
         process.terminate()
@@ -159,5 +204,17 @@ def _run(ended: threading.Event, relays: list[Relay], service: str, *arguments: 
             process.wait()
     if code:
         raise RadioCommandError(f"the flowgraph ended (exit status {code})")
+    if not ready.is_set() and not ended.is_set():
+        hint = "is its radio held by another program?"
+        raise RadioCommandError(f"the flowgraph was not ready within {READY_SECONDS:g} s; {hint}")
     if not all(relay.is_alive for relay in relays):
         raise RadioCommandError("the relay to the other flowgraphs ended")
+
+
+def _pass_on(process: subprocess.Popen[str], ready: threading.Event) -> None:
+    """What the flowgraph says; it is ready when it says so."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        typer.echo(line, nl=False)
+        if line.strip() == "ready":
+            ready.set()

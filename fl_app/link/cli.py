@@ -52,6 +52,8 @@ def server(
     Example: fl_app server quickstart --radio tcp://127.0.0.1:7790
     """
     with clear_errors():
+        if radio is not None:
+            _check_radio(radio)
         name = air if radio is None or resume is not None else air or "gnuradio"
         settings, path = run_of(config, changes, out, resume, {"air.name": name})
         # How this machine is reached is its own business, in a resumed run as well.
@@ -77,9 +79,20 @@ def server(
                 typer.echo(json.dumps({"event": event, **content}))
 
         try:
-            train_and_show(settings, path, as_json or status_lines, train, "fl_app server --resume")
+            own = {"--bind": bind, "--keys": keys, "--radio": radio}
+            words = [f"{option} {value}" for option, value in own.items() if value is not None]
+            again = " ".join(["fl_app server", *words, *(["--audit-votes"] if audit_votes else []), "--resume"])
+            train_and_show(settings, path, as_json or status_lines, train, again)
         finally:
             link.close()
+
+
+def _check_radio(address: str) -> None:
+    """Before a run's folder is made for it."""
+    from fl_app.link.radio_bench import checked
+    from oac_blocks.flows.endpoints import Endpoints
+
+    checked(address, Endpoints.at)
 
 
 def client(
@@ -167,6 +180,8 @@ def up(
     Example: fl_app up quickstart --set clients.n=4
     """
     with clear_errors():
+        if air == "pluto":
+            raise ConfigError("--air pluto drives all radios from one process: fl_app train --air pluto")
         settings, path = run_of(config, changes, out, resume, {"air.name": air})
         from fl_app.link.up import bring_up
 

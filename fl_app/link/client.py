@@ -23,6 +23,7 @@ from fl_app.link.trainer import Trainer
 from fl_app.link.wire import Frame
 
 QUEUED_MESSAGES = 32
+LONELY_SECONDS = 15.0  # without an answer, until that is said
 RECONNECT_MS = 100
 RECONNECT_MOST_MS = 2000
 
@@ -84,7 +85,8 @@ class Client:
         poller = zmq.Poller()
         poller.register(self._socket, zmq.POLLIN)
         poller.register(self._read_end, zmq.POLLIN)
-        heard, tick_at = time.monotonic(), 0.0
+        started = heard = time.monotonic()
+        tick_at, told = 0.0, False
         phase: Phase | None = None
         while not caller.is_over:
             now = time.monotonic()
@@ -94,6 +96,9 @@ class Client:
             heard = max(heard, caller.heard or 0.0)
             if now - heard > patience_seconds:
                 raise ClientError(f"the server at {self._server} was silent for {patience_seconds:g} s")
+            if caller.heard is None and now - started > LONELY_SECONDS and not told:
+                told = True
+                self._tell(f"no answer from {self._server} yet; where one side alone has --keys, nobody gets in")
             if now >= tick_at:
                 tick_at = now + caller.heartbeat_seconds
                 self._send(caller.tick())

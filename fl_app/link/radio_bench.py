@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import TypeVar
 
 import zmq
@@ -35,7 +36,7 @@ class RadioBench:
     """The server's end: which round is called for, what the last one brought, how the clients' radios do."""
 
     def __init__(self, address: str, n_clients: int) -> None:
-        endpoints = _checked(address, Endpoints.at)
+        endpoints = checked(address, Endpoints.at)
         self.address, self._n_clients = address, n_clients
         self.last_call: Call | None = None
         self.heard = self.decided = float("-inf")  # when, on the monotonic clock
@@ -92,6 +93,13 @@ class RadioBench:
         """Of its radio; empty as long as nothing was heard."""
         return self._states[client] if client < len(self._states) else ""
 
+    @property
+    def fault(self) -> str:
+        """What makes this flowgraph unfit for the run, in a sentence."""
+        if not self._states or len(self._states) == self._n_clients:
+            return ""
+        return f"the flowgraph at {self.address} has {len(self._states)} clients, and this run {self._n_clients}"
+
     def complaint(self, seconds: float) -> str:
         """Why no votes come, in a sentence."""
         if not self._states and self.last_call is None:
@@ -135,7 +143,7 @@ class OwnRadio:
     def __init__(self, address: str, client: int) -> None:
         self._address, self._client, self._is_there = address, client, True
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._socket = _pusher(self._context, _checked(address, lambda where: payload_endpoint(where, client)))
+        self._socket = _pusher(self._context, checked(address, lambda where: payload_endpoint(where, client)))
 
     def __call__(self, burst: Burst) -> None:
         message = flow_messages.payload(Call(burst.round, burst.run), self._client, burst.votes)
@@ -147,8 +155,10 @@ class OwnRadio:
         self._context.destroy(linger=0)
 
 
-def _checked(address: str, endpoints: Callable[[str], Read]) -> Read:
+def checked(address: str, endpoints: Callable[[str], Read]) -> Read:
     """A flowgraph's sockets have no keys: they stay on this machine."""
+    if address.startswith("ipc://") and not Path(address.removeprefix("ipc://")).is_dir():
+        _log.warning("there is no folder %s yet; is `fl_app radio` running?", address.removeprefix("ipc://"))
     if not is_local(address):
         raise ConfigError(
             f"{address} is another machine: run the radio's flowgraph (`fl_app radio`) beside this process"

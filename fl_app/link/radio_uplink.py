@@ -92,6 +92,8 @@ class RadioUplink:
     def _wait(self) -> None:
         """For a moment."""
         now = time.monotonic()
+        if self._bench.fault:
+            raise RadioError(self._bench.fault)
         if now - max(self._started, self._bench.heard) > SILENT_SECONDS:
             raise RadioError(self._bench.complaint(SILENT_SECONDS))
         if now - self._started > FRUITLESS_SECONDS and now - self._bench.heard < FRUITLESS_SECONDS:

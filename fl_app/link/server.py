@@ -44,6 +44,7 @@ _log = logging.getLogger(__name__)
 QUEUED_MESSAGES = 32  # from a client, and to one that does not read; what it misses then, it asks for
 BACKLOG = 1024  # connections that may come at the same moment
 MESSAGES_AT_ONCE = 256  # before the clock is looked at again
+LONELY_SECONDS = 15.0  # without any client, until that is said
 FAREWELL_SECONDS = 2.0  # how long clients are told that the run is over
 STOP_SECONDS = 10.0  # how long radios that decide nothing are waited for once the run is asked to stop
 
@@ -292,9 +293,12 @@ class LinkWorkers(InProcess):
         """Before the first round: wait for all clients, but not for ever."""
         link, n = self._settings.link, self._settings.clients.n
         self._link.serve(self._desk)
-        started = time.monotonic()
+        started, told = time.monotonic(), False
         while len(self._desk.ready()) < n:
             waited = time.monotonic() - started
+            if waited > LONELY_SECONDS and not self._desk.sessions and not told:
+                told = True
+                _log.warning("no client has come in %g s; where one side alone has --keys, nobody gets in", waited)
             if waited >= link.join_seconds and len(self._desk.ready()) >= link.min_clients:
                 _log.warning("starting with %d of %d clients", len(self._desk.ready()), n)
                 return

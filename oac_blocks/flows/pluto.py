@@ -85,7 +85,10 @@ class PlutoRadio:
 
     def __init__(self, settings: PlutoSettings) -> None:
         rate, frequency = round(settings.sample_rate_hz), round(settings.frequency_hz)
-        self.receiver = iio.fmcomms2_source_fc32(settings.uri, [True, True], settings.buffer_samples)
+        try:
+            self.receiver = iio.fmcomms2_source_fc32(settings.uri, [True, True], settings.buffer_samples)
+        except RuntimeError as error:
+            raise ValueError(f"no radio answers at {settings.uri} ({error})") from None
         self.receiver.set_len_tag_key(_UNUSED_TAG)
         self.receiver.set_frequency(frequency)
         self.receiver.set_samplerate(rate)

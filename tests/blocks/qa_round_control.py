@@ -117,6 +117,7 @@ def test_who_abstains_or_breaks_is_no_voter():
     control = Control(5)
     with running(control.tb):
         control.plan(0)
+        control.settle()  # nobody can answer before he is asked
         post(control.block, "ballot", ballot(0, 500, [1, 0, 1, 1, 1]))
         for client, votes in enumerate([500, 500, 500]):
             control.status("armed", client, 0, votes=votes)
@@ -132,6 +133,7 @@ def test_a_ballot_alone_says_how_many_votes_a_round_has():
     control = Control(2, 0, 0.0, 0.0, 0.2)
     with running(control.tb):
         control.plan(0)
+        control.settle()
         post(control.block, "ballot", ballot(0, 500, [1, 1]))
         assert control.sent("expect", 1) == [{"round": 0, "kind": "payload", "run": 5, "votes": 500, "voters": 0}]
         control.plan(1)  # nothing is said of this one

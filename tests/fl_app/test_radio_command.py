@@ -2,6 +2,7 @@
 """`fl_app radio`: a flowgraph as a process, and an application at its sockets."""
 
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -79,5 +80,30 @@ def test_nothing_is_sent_before_a_frequency_is_named():
 
 
 def test_a_radio_that_is_not_there():
-    error = refused("--uri", "ip:127.0.0.1:9", "--frequency", "2.45e9")
-    assert "the flowgraph cannot be built" in error
+    error = refused("--uri", "ip:127.0.0.1:9", "--frequency", "2.45e9", "--port", "24800")
+    assert "the flowgraph cannot be built: no radio answers at ip:127.0.0.1:9" in error
+
+
+def test_a_client_that_the_bench_does_not_have():
+    assert "they are 0 to 1" in refused("--uri", "ip:127.0.0.1:9", "--frequency", "2.45e9", "--client", "2")
+
+
+def test_a_port_that_is_taken():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        error = refused("--uri", "ip:127.0.0.1:9", "--frequency", "2.45e9", "--port", str(port - 2))
+    assert f"cannot listen on tcp://127.0.0.1:{port}: Address already in use" in error
+
+
+def test_a_folder_that_is_in_use(tmp_path):
+    first = subprocess.Popen([*FL_APP, "--loopback", "2", "--folder", str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert first.stdout.readline().strip() == "ready"
+        assert "another `fl_app radio` uses" in refused("--loopback", "2", "--folder", str(tmp_path))
+        assert (tmp_path / "next").exists()
+        first.send_signal(signal.SIGTERM)
+        assert first.wait(20) == 0
+        assert not list(tmp_path.iterdir())
+    finally:
+        first.kill()
+        first.wait()

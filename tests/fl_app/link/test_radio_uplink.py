@@ -303,6 +303,12 @@ def test_a_long_payload_takes_several_rounds_and_each_entry_is_decided_once(flow
         assert (uplink.received[first:stop] == number).all()
 
 
+def test_a_flowgraph_for_another_number_of_clients_is_refused(flowgraph):
+    flowgraph.report("tracking", "tracking")
+    with pytest.raises(RadioError, match="has 2 clients, and this run 3"):
+        flowgraph.uplink(lambda _it: iter(())).collect([0], 0, K, AIR)
+
+
 def test_silence_is_an_error_with_a_hint(flowgraph, monkeypatch):
     monkeypatch.setattr(radio_uplink, "SILENT_SECONDS", 0.3)
     with pytest.raises(RadioError, match=r"nothing was heard of the flowgraph at ipc://.* is `fl_app radio` running\?"):
