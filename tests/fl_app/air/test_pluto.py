@@ -153,7 +153,6 @@ def test_only_one_bit_and_only_with_radios():
         make_air(AirSettings(name="pluto"), 2, 1)
 
 
-@pytest.mark.slow
 def test_training_goes_on_while_a_client_is_unplugged_and_comes_back(tmp_path):
     """The small CNN, one-bit, FAIR-k, 25 rounds through echoes; client 1 is gone from round 8 to round 12."""
     rows, voters = [], []
