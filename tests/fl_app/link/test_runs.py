@@ -104,7 +104,7 @@ def test_server_stopped_by_a_signal_finishes_the_round_and_clients_wait_for_it(s
     here.wait_for_rounds(2, server)
     server.send(signal.SIGINT)
     assert server.wait() == 130
-    assert f"To go on: fl_app server --resume {here.run.path}" in server.text
+    assert f"To go on: fl_app server --bind {here.endpoint} --resume {here.run.path}" in server.text
     done = len(here.run.rows())
     assert here.run.latest().rounds_done == done < 8
     assert all(client.is_running for client in clients)
