@@ -15,7 +15,8 @@ from rich.table import Table
 
 from benchmarks import flower
 from fl_app.config import load_settings
-from fl_app.link.server import Link, serve
+from fl_app.link.router import Link
+from fl_app.link.server import serve
 from fl_app.metrics import RoundFigures
 from fl_app.runs import RunFolder
 

@@ -60,7 +60,8 @@ def server(
         here = {"bind": bind, "radio": radio, "audit_votes": audit_votes or None}
         settings = settings.with_values(link={key: value for key, value in here.items() if value is not None})
         from fl_app.link.keys import server_keys
-        from fl_app.link.server import Link, serve
+        from fl_app.link.router import Link
+        from fl_app.link.server import serve
 
         link = Link(settings.link.bind, server_keys(keys) if keys else None, say)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 import zmq
 
-from fl_app.link.server import Link, LinkError
+from fl_app.link.router import Link, LinkError
 from fl_app.runs import RunFolder
 from fl_app.train import train
 from tests.fl_app.link.processes import assert_every_round_once, figures

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The server's ROUTER socket: connections and their keys, messages in and out, and the desk that deals with them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import zmq
+from zmq.auth.thread import ThreadAuthenticator
+
+from fl_app.link import curve
+from fl_app.link.address import is_local, on_loopback
+from fl_app.link.desk import Desk
+from fl_app.link.keys import ServerKeys
+from fl_app.link.terms import Outgoing
+
+QUEUED_MESSAGES = 32  # from a client, and to one that does not read; what it misses then, it asks for
+BACKLOG = 1024  # connections that may come at the same moment
+MESSAGES_AT_ONCE = 256  # before the clock is looked at again
+FAREWELL_SECONDS = 2.0  # how long clients are told that the run is over
+
+
+class LinkError(RuntimeError):
+    """The link cannot be had, or too few clients are there; the message says which and what to do."""
+
+
+class Link:
+    """The ROUTER socket, and the desk behind it."""
+
+    def __init__(self, bind: str, keys: ServerKeys | None, tell: Callable[[str], None]) -> None:
+        if keys is None and not is_local(bind):
+            tell(f"without keys the server listens on this machine alone: {on_loopback(bind)} instead of {bind}")
+            bind = on_loopback(bind)
+        self.keys, self._tell = keys, tell
+        self.desk: Desk | None = None
+        self.sent_bytes, self.told = 0, set[bytes]()  # of models and changes: how much, and to how many
+        self._context = zmq.Context()
+        self._authenticator: ThreadAuthenticator | None = None
+        # Tried now, so that an address that is taken is known before the data is loaded; opened when the largest
+        # message is known, since a socket applies its limits to connections that come after them.
+        self._socket = self._context.socket(zmq.ROUTER)
+        trial = self._context.socket(zmq.ROUTER)
+        try:
+            self.endpoint = _bind(trial, bind)
+        except LinkError:
+            self.close()
+            raise
+        finally:
+            trial.close()
+
+    def serve(self, desk: Desk) -> None:
+        """From here on this desk answers."""
+        self.desk = desk
+        self._beat_at, self._listened_at = 0.0, time.monotonic()
+        socket = self._socket
+        socket.set(zmq.LINGER, 0)
+        socket.set(zmq.MAXMSGSIZE, 2 * desk.terms.max_bytes)  # what is a little too large is logged, the rest not read
+        socket.set(zmq.ROUTER_MANDATORY, 1)  # sending to a connection that is gone is an error, not silence
+        socket.set(zmq.SNDHWM, QUEUED_MESSAGES)
+        socket.set(zmq.RCVHWM, QUEUED_MESSAGES)
+        socket.set(zmq.BACKLOG, BACKLOG)
+        if self.keys is not None:
+            self._authenticator = curve.guard(self._context, self.keys)
+            curve.as_server(socket, self.keys)
+        _bind(socket, self.endpoint)
+        self._tell(
+            f"listening on {self.endpoint}, " + ("for clients with listed keys" if self.keys else "without keys")
+        )
+
+    def send(self, outgoing: list[Outgoing]) -> None:
+        for one in outgoing:
+            self._send_one(one)
+
+    def _send_one(self, one: Outgoing) -> bool:
+        try:
+            self._socket.send_multipart([one.identity, *one.frames], zmq.DONTWAIT, copy=False)
+        except zmq.Again:
+            return True  # it does not read at the moment; its heartbeats will show what it lacks
+        except zmq.ZMQError as error:
+            if error.errno != zmq.EHOSTUNREACH:
+                raise
+            if self.desk is not None:
+                self.desk.gone(one.identity)
+            return False
+        if one.kind in ("work", "model"):
+            self.sent_bytes += sum(len(frame) for frame in one.frames)
+            self.told.add(one.identity)
+        return True
+
+    def is_reachable(self, identity: bytes) -> bool:
+        session = self.desk.sessions.get(identity) if self.desk else None
+        assert self.desk is not None
+        return session is not None and self._send_one(self.desk.beat(session))
+
+    def pump(self, seconds: float, also: Sequence[zmq.Socket[bytes]] = ()) -> None:
+        """Let messages in and out, for so long or until some have come, here or at these other sockets."""
+        desk = self.desk
+        assert desk is not None
+        now = time.monotonic()
+        if now - self._listened_at > desk.terms.heartbeat_seconds:
+            desk.forgive(now - self._listened_at)  # the air or the test set took its time
+        if now >= self._beat_at:
+            self._beat_at = now + desk.terms.heartbeat_seconds
+            self.send(desk.beats())
+        seconds = max(0.0, min(seconds, self._beat_at - now))
+        poller = zmq.Poller()
+        for one in (self._socket, *also):
+            poller.register(one, zmq.POLLIN)
+        came = self._socket in dict(poller.poll(int(1000 * seconds) + 1))
+        self._listened_at = time.monotonic()
+        for _ in range(MESSAGES_AT_ONCE if came else 0):
+            try:
+                identity, *frames = self._socket.recv_multipart(zmq.DONTWAIT, copy=False)
+            except zmq.Again:
+                return
+            self.send(desk.handle(identity.bytes, self._user(identity), [f.buffer for f in frames], time.monotonic()))
+
+    def _user(self, frame: zmq.Frame) -> str | None:
+        """Whose connection it is, as CURVE has shown."""
+        return None if self.keys is None else curve.user_of(frame)
+
+    def farewell(self, reason: str) -> None:
+        """Tell all clients that the run is over, until they have left or some time has passed."""
+        if self.desk is None:
+            return
+        self.send(self.desk.stop(reason))
+        deadline = time.monotonic() + FAREWELL_SECONDS
+        while self.desk.sessions and time.monotonic() < deadline:
+            self.pump(deadline - time.monotonic())
+
+    def close(self) -> None:
+        self._socket.close(linger=200)
+        if self._authenticator is not None:
+            self._authenticator.stop()
+        self._context.term()
+
+
+def _bind(socket: zmq.Socket[bytes], endpoint: str) -> str:
+    try:
+        socket.bind(endpoint)
+    except zmq.ZMQError as error:
+        socket.close()
+        raise LinkError(f"cannot listen on {endpoint}: {error.strerror}") from None
+    return socket.get_string(zmq.LAST_ENDPOINT)
