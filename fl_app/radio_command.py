@@ -26,11 +26,11 @@ from fl_app.config import ConfigError
 from fl_app.console import Config, Set, clear_errors, say, settings_from
 from fl_app.link.address import is_local
 from oac_blocks.flows.endpoints import BETWEEN_FLOWGRAPHS, Endpoints, bench_endpoints, flowgraph_environment
+from oac_blocks.radio import limits
 
 if TYPE_CHECKING:
     from fl_app.link.relay import Relay
 
-LEAST_HZ, MOST_HZ = 70e6, 6e9
 LOCK = "lock"
 READY_SECONDS = 60.0
 LOOK_SECONDS = 0.2
@@ -83,12 +83,11 @@ def radio(
             raise ConfigError(f"[air] mode = {air.air.mode!r}: this flowgraph carries votes, mode 'onebit'")
         if loopback is not None:
             place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gr-oac-")))
-            endpoints = dataclasses.asdict(stack.enter_context(_in_folder(place)))
-            _say_endpoints(f"ipc://{place}", endpoints)
+            _say_endpoints(f"ipc://{place}", dataclasses.asdict(stack.enter_context(_in_folder(place))))
             loopback_air = loopback_settings(air.air, loopback, air.run.seed) | {"arm_seconds": arm_seconds}
             _run(ended, [], "loopback_service", str(place), loopback_air)
             return
-        if not LEAST_HZ <= frequency <= MOST_HZ:
+        if frequency not in limits.RX_LO_HZ:
             allowed = "one that you may transmit on, from 70 MHz to 6 GHz; nothing is sent before you name one"
             raise ConfigError(f"--frequency {frequency:g}: say {allowed}")
         if client is not None and client >= clients:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bytes from a socket to a PMT. GNU Radio's own reader believes what it reads: twenty thousand nested pairs end the
-process, and eight bytes can announce a vector of 4 GiB. So the bytes are walked through first.
+"""PMTs as bytes on a socket, and back. GNU Radio's own reader believes what it reads: twenty thousand nested pairs end
+the process, and eight bytes can announce a vector of 4 GiB. So the bytes are walked through first.
 
 The format, as GNU Radio 3.10 writes it: a tag of one byte, then what belongs to it, lengths and numbers big-endian.
 """
@@ -18,6 +18,12 @@ _SYMBOL, _PAIR, _VECTOR, _DICTIONARY, _UNIFORM, _TUPLE = 0x02, 0x07, 0x08, 0x09,
 # Tags whose content has a fixed length: true, false, int32, double, complex, nil, uint64, int64.
 _FIXED = {0x00: 0, 0x01: 0, 0x03: 4, 0x04: 8, 0x05: 16, 0x06: 0, 0x0B: 8, 0x0D: 8}
 _ELEMENT_BYTES = (1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 8, 16)  # u8, s8, u16, s16, u32, s32, u64, s64, f32, f64, c32, c64
+
+
+def serialise(message: Any) -> bytes:
+    """As GNU Radio's ZMQ blocks take it."""
+    data: bytes = pmt.serialize_str(message)
+    return data
 
 
 def deserialise(data: bytes) -> Any:

@@ -9,17 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pmt
 
 from oac_blocks import pdus
-from oac_blocks.pmt_bytes import deserialise
-
-
-class Call(NamedTuple):
-    """The flowgraph wants the votes of this round. A flowgraph that was started anew counts anew, as another run."""
-
-    round: int
-    run: int
+from oac_blocks.flows.calls import Call, call_of
+from oac_blocks.pmt_bytes import deserialise, serialise
 
 
 class Decision(NamedTuple):
@@ -33,27 +26,28 @@ class Decision(NamedTuple):
 
 def read_call(message: bytes) -> tuple[Call, float]:
     """The round that is called for, and for how many seconds its votes are waited for; ValueError if it is none."""
-    about = _notice(message)
+    about = _notice(deserialise(message))
     seconds = about.get("seconds", 0.0)
     if not isinstance(seconds, int | float) or not seconds >= 0:
         raise ValueError(f"seconds must be a number from 0 on, got {seconds!r}")
-    return _call(about), float(seconds) or math.inf
+    return call_of(about), float(seconds) or math.inf
 
 
 def read_decision(message: bytes) -> Decision:
     """ValueError if it is none."""
-    about, soft_votes = _notice(message), pdus.read(deserialise(message), np.float32)
+    pdu = deserialise(message)
+    about, soft_votes = _notice(pdu), pdus.read(pdu, np.float32)
     if isinstance(soft_votes, str):
         raise ValueError(soft_votes)
     voters, snr_db = about.get("voters"), about.get("snr_db")
     if not isinstance(voters, int) or not isinstance(snr_db, float):
         raise ValueError(f"soft votes must come with voters and snr_db, got {sorted(about)}")
-    return Decision(_call(about), voters, soft_votes.data, snr_db)
+    return Decision(call_of(about), voters, soft_votes.data, snr_db)
 
 
 def read_states(message: bytes) -> tuple[str, ...]:
     """Of all clients, from the calibrator's report; ValueError if it is none."""
-    states = _notice(message).get("states")
+    states = _notice(deserialise(message)).get("states")
     if not isinstance(states, str):
         raise ValueError("a report must have states")
     return tuple(states.split(", "))
@@ -61,28 +55,16 @@ def read_states(message: bytes) -> tuple[str, ...]:
 
 def payload(call: Call, client: int, votes: npt.NDArray[np.int8]) -> bytes:
     """A client's votes, for its transceiver."""
-    return _bytes(pdus.make(votes, {"client": client, **call._asdict()}))
+    return serialise(pdus.make(votes, {"client": client, **call._asdict()}))
 
 
 def ballot(call: Call, votes: int, takes_part: Sequence[bool]) -> bytes:
     """How many votes the round has, and which clients take part: for all transceivers."""
-    return _bytes(pdus.make(np.array(takes_part, np.int8), {"votes": votes, **call._asdict()}))
+    return serialise(pdus.make(np.array(takes_part, np.int8), {"votes": votes, **call._asdict()}))
 
 
-def _call(about: dict[str, Any]) -> Call:
-    round_, run = about.get("round"), about.get("run")
-    if not isinstance(round_, int) or not isinstance(run, int):
-        raise ValueError(f"round and run must be integers, got {round_!r} and {run!r}")
-    return Call(round_, run)
-
-
-def _notice(message: bytes) -> dict[str, Any]:
-    about = pdus.read_notice(deserialise(message))
+def _notice(message: Any) -> dict[str, Any]:
+    about = pdus.read_notice(message)
     if isinstance(about, str):
         raise ValueError(about)
     return about
-
-
-def _bytes(message: Any) -> bytes:
-    serialised: bytes = pmt.serialize_str(message)
-    return serialised

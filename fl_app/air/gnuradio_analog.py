@@ -21,7 +21,9 @@ from fl_app.air.gnuradio_process import FlowgraphAir, FlowgraphError, FlowgraphP
 from fl_app.air.levels import analog_levels
 from fl_app.air.loopback_settings import analog_loopback_settings, analog_plan
 from fl_app.air.settings import AirSettings
-from oac_blocks.flows.analog_messages import AnalogEndpoints, Call, Go, Payload, from_bytes, read_heard, to_bytes
+from oac_blocks.flows.analog_messages import AnalogEndpoints, Go, Payload, read_heard
+from oac_blocks.flows.calls import Call
+from oac_blocks.pmt_bytes import deserialise, serialise
 
 _RUN = 0  # the flowgraph lives and dies with this air, so there is one run of it
 
@@ -42,12 +44,12 @@ class AnalogLoopback(FlowgraphProcess):
         call = Call(self._rounds, _RUN)
         self._rounds += 1
         takes_part = tuple(client in clients for client in range(self._clients))
-        self._go.send(to_bytes(Go(call, entries.shape[1], takes_part, **levels).message()))
+        self._go.send(serialise(Go(call, entries.shape[1], takes_part, **levels).message()))
         for client, row in zip(clients.tolist(), entries, strict=True):
-            self._payload.send(to_bytes(Payload(call, client, row).message()))
+            self._payload.send(serialise(Payload(call, client, row).message()))
         message = self.receive(self._entries)
         try:
-            heard = read_heard(from_bytes(message))
+            heard = read_heard(deserialise(message))
         except ValueError as error:
             raise FlowgraphError(f"the flowgraph sent what cannot be read: {error}") from None
         if heard.call != call or len(heard.entries) != entries.shape[1]:

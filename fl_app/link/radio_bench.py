@@ -16,10 +16,11 @@ from typing import TypeVar
 import zmq
 
 from fl_app.air import flow_messages
-from fl_app.air.flow_messages import Call, Decision
+from fl_app.air.flow_messages import Decision
 from fl_app.config import ConfigError
 from fl_app.link.address import is_local
 from fl_app.link.caller import Burst
+from oac_blocks.flows.calls import Call
 from oac_blocks.flows.endpoints import Endpoints, payload_endpoint
 
 _log = logging.getLogger(__name__)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an application and the analog loopback tell each other about a round, as PMTs, and where. No GNU Radio here.
+"""What an application and the analog loopback tell each other about a round, as PMTs, and where. No flowgraph here.
 
 The application sends ``go``, once the clients are ready, and the entries of each client that takes part, in any order.
 What the server made of the sum comes back. The application counts rounds; a ``run`` tells two of its lives apart.
@@ -17,7 +17,7 @@ import pmt
 
 from oac_blocks import pdus
 from oac_blocks.dsp.checks import finite, integer, real, require
-from oac_blocks.pmt_bytes import deserialise
+from oac_blocks.flows.calls import Call, call_of
 
 Entries = npt.NDArray[np.float32]
 
@@ -31,11 +31,6 @@ class AnalogEndpoints:
     @classmethod
     def in_folder(cls, folder: Path) -> AnalogEndpoints:
         return cls(*(f"ipc://{folder / name}" for name in ("go", "payload", "entries")))
-
-
-class Call(NamedTuple):
-    round: int
-    run: int
 
 
 @dataclass(frozen=True)
@@ -94,7 +89,7 @@ def read_go(message: Any) -> Go:
     """ValueError if it is none."""
     about, takes_part = _read(message, np.int8)
     return Go(
-        _call(about),
+        call_of(about),
         about.get("entries", 0),
         tuple((takes_part != 0).tolist()),
         about.get("scale", 0.0),
@@ -107,24 +102,13 @@ def read_payload(message: Any) -> Payload:
     """ValueError if it is none."""
     about, entries = _read(message, np.float32)
     finite("entries", entries)  # NaN would end in a burst that is never sent, and all others would wait for it
-    return Payload(_call(about), integer("client", about.get("client"), 0), entries)
+    return Payload(call_of(about), integer("client", about.get("client"), 0), entries)
 
 
 def read_heard(message: Any) -> Heard:
     """ValueError if it is none."""
     about, entries = _read(message, np.float32)
-    return Heard(_call(about), entries)
-
-
-def to_bytes(message: Any) -> bytes:
-    """As GNU Radio's ZMQ blocks take it."""
-    serialised: bytes = pmt.serialize_str(message)
-    return serialised
-
-
-def from_bytes(message: bytes) -> Any:
-    """ValueError if it is no PMT."""
-    return deserialise(message)
+    return Heard(call_of(about), entries)
 
 
 def _read(message: Any, dtype: npt.DTypeLike) -> tuple[dict[str, Any], npt.NDArray[Any]]:
@@ -132,7 +116,3 @@ def _read(message: Any, dtype: npt.DTypeLike) -> tuple[dict[str, Any], npt.NDArr
     if isinstance(pdu, str):
         raise ValueError(pdu)
     return {name: pmt.to_python(value) for name, value in pdu.metadata.items()}, pdu.data
-
-
-def _call(about: dict[str, Any]) -> Call:
-    return Call(integer("round", about.get("round"), 0), integer("run", about.get("run"), 0))

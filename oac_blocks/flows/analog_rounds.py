@@ -13,7 +13,8 @@ from gnuradio import gr
 from oac_blocks import pdus
 from oac_blocks.bursts import Drops
 from oac_blocks.dsp.checks import require
-from oac_blocks.flows.analog_messages import Call, Entries, Go, Payload, read_go, read_payload
+from oac_blocks.flows.analog_messages import Entries, Go, Payload, read_go, read_payload
+from oac_blocks.flows.calls import Call
 
 _MOST_ROUNDS = 2
 

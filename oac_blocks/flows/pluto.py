@@ -20,12 +20,12 @@ from oac_blocks.drift_calibrator import drift_calibrator
 from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.dsp.numerology import Numerology
 from oac_blocks.dsp.rounds import RoundLayout
+from oac_blocks.radio import limits
 from oac_blocks.round_control import round_control
 from oac_blocks.server_receiver import server_receiver
 from oac_blocks.trigger_source import trigger_source
 
 _POLL_MILLISECONDS = 10
-_LEAST_HZ, _MOST_HZ = 70e6, 6e9
 _UNUSED_TAG = ""
 
 
@@ -58,10 +58,10 @@ class PlutoSettings:
         allowed = (
             "a frequency in Hz that you may transmit on, from 70 MHz to 6 GHz: nothing is sent before you name one"
         )
-        require(_LEAST_HZ <= self.frequency_hz <= _MOST_HZ, "frequency_hz", self.frequency_hz, allowed)
-        real("sample_rate_hz", self.sample_rate_hz, 65_105.0, 61.44e6)
-        real("rx_gain_db", self.rx_gain_db, -1.0, 73.0)
-        real("tx_attenuation_db", self.tx_attenuation_db, 0.0, 89.75)
+        require(self.frequency_hz in limits.RX_LO_HZ, "frequency_hz", self.frequency_hz, allowed)
+        limits.SAMPLE_RATE_HZ.check("sample_rate_hz", self.sample_rate_hz)
+        limits.rx_gain_db(self.frequency_hz).check("rx_gain_db", self.rx_gain_db)
+        real("tx_attenuation_db", self.tx_attenuation_db, 0.0, -limits.TX_GAIN_DB.low)
         integer("buffer_samples", self.buffer_samples, 1024, 1 << 22)
         integer("primed_buffers", self.primed_buffers, 1, 64)
 

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A flowgraph as a process: it says ``ready`` when it runs, and ends with its parent or by a signal."""
+"""A flowgraph as a process: it says ``ready`` when it runs, and ends by a signal or when its streams do."""
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import os
 import signal
 import sys
@@ -13,14 +11,11 @@ from collections.abc import Callable
 
 from gnuradio import gr
 
-_PR_SET_PDEATHSIG = 1
 _STOPPING = {signal.SIGTERM, signal.SIGINT}
 
 
 def serve(make_flowgraph: Callable[[], gr.top_block]) -> None:
     """Start the flowgraph and wait for the end; does not return."""
-    with contextlib.suppress(OSError, AttributeError):  # not Linux: then it outlives a parent that was killed
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)  # before GNU Radio makes threads, so that all inherit it
     gr.logging().set_default_level(gr.log_levels.warn)
     try:

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from oac_blocks import pdus
 from oac_blocks.dsp.analog import common_scale
 from oac_blocks.flows.analog_loopback import AnalogLoopbackSettings, analog_loopback
-from oac_blocks.flows.analog_messages import Call, Go, Payload, from_bytes, read_go, read_heard, read_payload, to_bytes
+from oac_blocks.flows.analog_messages import Go, Payload, read_go, read_heard, read_payload
 from oac_blocks.flows.analog_rounds import Gathering
+from oac_blocks.flows.calls import Call
+from oac_blocks.pmt_bytes import deserialise, serialise
 from tests.blocks.flowgraphs import Messages, post, running, until
 
 SCALE = common_scale(1.0)
@@ -182,7 +184,7 @@ def test_a_round_is_whole_when_the_last_of_its_messages_has_come(data):
     gathering.take_payload(Payload(Call(2, 1), 0, np.zeros(k, np.float32)))  # of a round that was given up
     for message in messages:
         assert gathering.whole() is None
-        sent = from_bytes(to_bytes(message.message()))
+        sent = deserialise(serialise(message.message()))
         if isinstance(message, Go):
             gathering.take_go(read_go(sent))
         else:
@@ -223,4 +225,4 @@ def test_a_go_that_cannot_be_is_refused(wrong, message):
 
 def test_what_is_no_pmt_is_refused():
     with pytest.raises(ValueError, match="a PMT"):
-        from_bytes(b"\xff\xff")
+        deserialise(b"\xff\xff")

@@ -13,13 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fl_app.air import AirSettings, flow_messages
-from fl_app.air.flow_messages import Call
 from fl_app.config import ConfigError
 from fl_app.link import radio_uplink
 from fl_app.link.caller import Burst
 from fl_app.link.radio_bench import OwnRadio, RadioBench
 from fl_app.link.radio_uplink import RadioError, RadioUplink, TooFewVotersError
 from oac_blocks import pdus
+from oac_blocks.flows.calls import Call
 from oac_blocks.flows.endpoints import Endpoints, payload_endpoint
 from tests.blocks.flowgraphs import until
 
