@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -14,7 +15,7 @@ from fl_app.air.bursts import layout
 from fl_app.air.loopback_settings import burst_votes
 from fl_app.air.settings import AirSettings
 
-# Takes the first entry of a burst and the one behind its last; gives their soft votes, and the SNR in dB.
+# Takes the first entry of a burst and the one behind its last; gives their soft votes, and the SNR in dB or NaN.
 SendBurst = Callable[[int, int], tuple[npt.NDArray[np.float32], float]]
 
 
@@ -26,11 +27,12 @@ def uplink_in_bursts(k: int, settings: AirSettings, send: SendBurst) -> Uplink:
     for first, stop in pairwise(k * i // bursts for i in range(bursts + 1)):
         received[first:stop], snr_db = send(first, stop)
         symbols += layout(stop - first, settings).symbols
-        powers.append(10 ** (snr_db / 10))
+        if math.isfinite(snr_db):  # a burst in which the noise could not be told has none
+            powers.append(10 ** (snr_db / 10))
     # The mean over the copies, so that a soft vote means the same for any number of them.
     received /= np.float32(settings.repeats)
     air_seconds = symbols * settings.numerology().symbol_seconds
-    return Uplink(received, symbols, air_seconds, float(10 * np.log10(np.mean(powers))))
+    return Uplink(received, symbols, air_seconds, float(10 * np.log10(np.mean(powers))) if powers else None)
 
 
 def ballots_of_all(votes: npt.NDArray[np.int8], clients: npt.NDArray[np.int64], n_clients: int) -> npt.NDArray[np.int8]:

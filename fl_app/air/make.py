@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,13 @@ from fl_app.air.fading import FadingAir
 from fl_app.air.ideal import IdealAir
 from fl_app.air.settings import AirSettings
 from fl_app.air.waveform import WaveformAir
+from oac_blocks.dsp.burst_snr import null_bins
 from oac_blocks.dsp.checks import integer, require
 
 if TYPE_CHECKING:
     from fl_app.config import RadiosSection
+
+_log = logging.getLogger(__name__)
 
 _AIRS: dict[str, Callable[[AirSettings, int, int], Air]] = {
     "ideal": IdealAir,
@@ -28,6 +32,13 @@ def make_air(settings: AirSettings, n_clients: int, seed: int, radios: RadiosSec
 
     radios: the section [radios] of a config, for the air 'pluto'. Nothing is opened here.
     """
+    if settings.name not in ("ideal", "fading") and not len(null_bins(settings.numerology())):
+        _log.warning(
+            "[air] active_subcarriers = %d with fft_size = %d leaves too few subcarriers beside the band to see the "
+            "noise: the SNR at the server is not measured; use fewer active subcarriers",
+            settings.active_subcarriers,
+            settings.fft_size,
+        )
     if settings.name == "pluto":
         integer("n_clients", n_clients, 1)
         integer("seed", seed, 0)

@@ -3,14 +3,18 @@
 
 Every client sends all active subcarriers of a sync symbol with unit energy, and their cyclic shifts are orthogonal, so
 the mean energy there is the sum of the clients' channel powers plus noise. The subcarriers outside the band hold noise
-alone (and leakage of all clients at -55 dB or so, by clocks and fractional delays: at 40 dB and four clients the SNR
-is measured 0.6 dB too low). Their power is taken by the median, which an impulse does not move.
+alone, and what leaks out of the band: symbols begin and end abruptly, and a fractional delay makes these joints ring
+close to the window's ends. A Hann window takes the ends out, so that a 64-point symbol with its short prefix shows the
+noise as well as a long one does (four clients, no fading: within 0.1 dB at 30 dB, 0.4 dB too low at 40 dB). Where the
+band leaves so few bins that the ones next to the Nyquist frequency must be used, the SNR is measured 0.7 dB too low at
+20 dB and 3 dB at 30 dB. The noise power is taken by the median, which an impulse does not move.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +23,11 @@ import scipy.fft
 from oac_blocks.dsp.frame import FrameLayout
 from oac_blocks.dsp.numerology import Numerology
 
-_MARGIN_BINS = 4  # next to the band are left out: neighbours leak into them
-_NYQUIST_BINS = 8  # at the ends of the spectrum are left out: the joints of symbols ring there between two samples
-_NULL_SYMBOLS = 64  # of a burst are looked at for noise
+_LEAST_MARGIN_BINS = 2  # next to the band are left out: the Hann window spreads a subcarrier over its two neighbours
+_MARGIN_SHARE = 1 / 64  # of the spectrum, next to the band, is left out where there is room
+_NYQUIST_SHARE = 1 / 32  # of the spectrum, at either end, is left out where there is room: the joints ring there
+_FEWEST_BINS = 2
+_NULL_ENERGIES = 2048  # of a burst are looked at for noise: as many symbols as that takes
 
 
 @dataclass(frozen=True)
@@ -38,11 +44,13 @@ def measure(samples: npt.NDArray[np.complex64], layout: FrameLayout, early_sampl
     symbols = samples.reshape(layout.symbols, num.symbol_samples)
     start = num.cp_samples - early_samples
     window = slice(start, start + num.fft_size)
-    step = max(1, layout.symbols // _NULL_SYMBOLS)
-    nulls = _energies(symbols[::step, window])[:, _null_bins(num)]
     active = _energies(symbols[layout.is_sync(), window])[:, num.active_bins()]
-    noise = float(np.median(nulls) / np.log(2)) if nulls.size else float("nan")
-    return BurstPower(float(active.mean(dtype=np.float64)), noise)
+    bins = null_bins(num)
+    if not len(bins):
+        return BurstPower(float(active.mean(dtype=np.float64)), float("nan"))
+    step = max(1, layout.symbols * len(bins) // _NULL_ENERGIES)
+    nulls = _energies(symbols[::step, window] * _unit_hann(num.fft_size))[:, bins]
+    return BurstPower(float(active.mean(dtype=np.float64)), float(np.median(nulls) / np.log(2)))
 
 
 def snr_db(powers: Sequence[BurstPower], participants: int) -> float | None:
@@ -59,9 +67,22 @@ def _energies(bodies: npt.NDArray[np.complex64]) -> npt.NDArray[np.float32]:
     return spectrum.real**2 + spectrum.imag**2
 
 
-def _null_bins(num: Numerology) -> npt.NDArray[np.int64]:
-    """Bins outside the band, of an fftshifted spectrum; the ones around DC are left to the oscillator's leakage."""
-    active = num.active_bins()
-    below = np.arange(_NYQUIST_BINS, active[0] - _MARGIN_BINS)
-    above = np.arange(active[-1] + 1 + _MARGIN_BINS, num.fft_size - _NYQUIST_BINS)
-    return np.concatenate((below, above))
+@lru_cache(maxsize=8)
+def _unit_hann(samples: int) -> npt.NDArray[np.float32]:
+    """A Hann window of mean square 1, so that white noise keeps its power."""
+    window = 0.5 - 0.5 * np.cos(2 * np.pi * (np.arange(samples) + 0.5) / samples)
+    return (window / np.sqrt(np.mean(window**2))).astype(np.float32)
+
+
+def null_bins(num: Numerology) -> npt.NDArray[np.int64]:
+    """Return the bins beside the band, of an fftshifted spectrum, that show the noise; none if the band is too wide.
+
+    The nulls around DC are left out: a radio's oscillator leaks into them.
+    """
+    active, size = num.active_bins(), num.fft_size
+    margin = max(_LEAST_MARGIN_BINS, int(size * _MARGIN_SHARE))
+    for edge in (max(1, int(size * _NYQUIST_SHARE)), 1):
+        bins = np.r_[edge : max(edge, active[0] - margin), min(active[-1] + 1 + margin, size - edge) : size - edge]
+        if len(bins) >= _FEWEST_BINS:
+            return bins.astype(np.int64)
+    return np.empty(0, np.int64)

@@ -52,6 +52,18 @@ def test_votes_come_through_as_the_closed_form_says(air):
     assert abs(off.mean()) < 3 * off.std(ddof=1) / np.sqrt(len(off))
 
 
+def test_a_64_point_fft_shows_its_snr():
+    """Without fading the SNR is that of the settings; what the loop leaves of the offsets costs little."""
+    form = {"fft_size": 64, "cp_samples": 16, "active_subcarriers": 48, "dc_nulls": 4}
+    made = GnuradioAir(settings(profile="flat", fading="none", clock_ppm=2.0, **form), 2, seed=3)
+    try:
+        votes = fair_votes(np.random.default_rng(2), 2, 2000)
+        measured = [made.uplink(votes, np.arange(2), t).snr_db for t in range(4)]
+    finally:
+        made.close()
+    assert np.mean(measured) == pytest.approx(10.0, abs=1.0)
+
+
 def test_who_does_not_take_part_abstains(air):
     """The other client's votes stand alone, so the sign is its own wherever the noise lets it."""
     votes = fair_votes(np.random.default_rng(2), 1, 2000)

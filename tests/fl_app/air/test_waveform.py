@@ -348,6 +348,17 @@ def test_the_measured_snr_is_the_one_set(mode, snr_db, n_clients):
     assert np.mean(measured) == pytest.approx(snr_db, abs=0.3)
 
 
+@pytest.mark.parametrize(
+    ("fft_size", "cp_samples", "active", "nulls"), [(64, 16, 48, 4), (128, 32, 96, 8), (512, 128, 384, 16)]
+)
+def test_the_measured_snr_is_the_one_set_in_other_numerologies(fft_size, cp_samples, active, nulls):
+    form = {"fft_size": fft_size, "cp_samples": cp_samples, "active_subcarriers": active, "dc_nulls": nulls}
+    votes = np.random.default_rng(0).choice(np.array([-1, 1], np.int8), (3, 4000))
+    air = make_air(AirSettings(snr_db=20.0, fading="none", clock_walk_ppm=0.0, **form), 3, 0)
+    measured = [air.uplink(votes, np.arange(3), t).snr_db for t in range(4)]
+    assert np.mean(measured) == pytest.approx(20.0, abs=0.3)
+
+
 def test_the_measured_snr_follows_the_fading():
     votes = np.ones((2, 960), np.int8)
     air = make_air(AirSettings(snr_db=20.0), 2, 0)
@@ -376,10 +387,11 @@ def test_the_measured_snr_of_a_round_is_the_one_set_times_its_channels():
         assert measured == pytest.approx(20 + 10 * np.log10(np.mean(powers)), abs=1.0)
 
 
-def test_without_noise_or_without_nulls_no_snr_is_measured(perfect):
+def test_without_noise_or_without_nulls_no_snr_is_measured(perfect, caplog):
     votes = np.ones((1, 96), np.int8)
     full_band = AirSettings(**{**perfect, "snr_db": 10.0}, active_subcarriers=248, dc_nulls=8)
     assert make_air(full_band, 1, 0).uplink(votes, np.array([0]), 0).snr_db is None
+    assert "active_subcarriers = 248 with fft_size = 256 leaves too few subcarriers beside the band" in caplog.text
     # Drowned: noise alone, whose estimate from 24 bins of two symbols lies on either side of the truth.
     drowned = AirSettings(**{**perfect, "snr_db": -60.0})
     measured = [make_air(drowned, 1, s).uplink(votes, np.array([0]), 0).snr_db for s in range(20)]
