@@ -14,7 +14,7 @@ from rich.console import Console
 from oac_blocks.radio.base import RadioError
 
 NOT_MET, BAD_INPUT = 1, 2
-_FILE_WIDTH = 120
+_FILE_WIDTH = 140  # characters: the widest table, that of probe
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object; all else goes to stderr.")]
 
 

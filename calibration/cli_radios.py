@@ -34,6 +34,12 @@ Save = Annotated[Path | None, typer.Option(help="Keep what was learnt in this fi
 Start = Annotated[Path | None, typer.Option(help="Begin the search where this file says; it is not trusted.")]
 
 
+_LEFT = (
+    "Another program left it so. The commands here set it right while they run; other programs may not, "
+    "and then send or hear nothing: unplug the radio and plug it in again, or set it with iio_attr."
+)
+
+
 def register(app: typer.Typer) -> None:
     app.command()(probe)
     app.command("loopback-test")(loopback_test)
@@ -46,7 +52,7 @@ def probe(
     uris: Annotated[list[str] | None, typer.Argument(metavar="[URI]...", help="Without any, a scan.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Which radios are there? Nothing is set on them, and nothing is sent.
+    """Which radios are there, and are they ready? Nothing is set on them, and nothing is sent.
 
     Exits with 0 if all that were named are there, or a scan found some; with 1 if not.
 
@@ -72,19 +78,27 @@ def probe(
                 missing.append(str(error))
     console = console_for(as_json)
     if found:
-        table = Table("uri", "serial", "firmware", "°C", "rate, Msps", "rates, Msps", box=SIMPLE, padding=(0, 1, 0, 0))
+        columns = ("uri", "serial", "firmware", "°C", "rate, Msps", "rates, Msps", "RX LO", "TX LO", "ENSM")
+        table = Table(*columns, box=SIMPLE, padding=(0, 1, 0, 0))
         for info in found:
             rates = f"{info.lowest_rate_hz / 1e6:.3f} to {info.highest_rate_hz / 1e6:.2f}"
             now = f"{info.sample_rate_hz / 1e6:g}"
-            table.add_row(info.uri, info.serial, info.firmware, f"{info.temperature_celsius:.1f}", now, rates)
+            state = info.state
+            switched = ("on" if state.rx_lo_on else "down", "on" if state.tx_lo_on else "down", state.ensm_mode)
+            celsius = f"{info.temperature_celsius:.1f}"
+            table.add_row(info.uri, info.serial, info.firmware, celsius, now, rates, *switched)
         console.print(table)
+    for info in found:
+        if info.hindrances:
+            typer.echo(f"{info.uri}: {', '.join(info.hindrances)}. {_LEFT}", err=True)
     for line in [scanned, *missing]:
         if line:
             typer.echo(line, err=True)
     if as_json:
         import dataclasses
 
-        typer.echo(json.dumps({"radios": [dataclasses.asdict(info) for info in found], "missing": missing}))
+        radios = [{**dataclasses.asdict(info), "hindrances": info.hindrances} for info in found]
+        typer.echo(json.dumps({"radios": radios, "missing": missing}))
     raise typer.Exit(0 if found and not missing else NOT_MET)
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """ADALM-Pluto through pyadi-iio: the only module that imports it.
 
+A radio is left as it was found: see ``pluto_state`` for what is set up, checked and restored.
+
 A thread for each direction moves blocks between the device and a queue of bounded length. After every few blocks it
 looks at the device's own flag for lost samples, and clears it: the next block that is received tells.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import queue
 import threading
 import time
@@ -20,9 +23,10 @@ import adi
 import numpy as np
 
 from oac_blocks.dsp.checks import complex_array, real, require
-from oac_blocks.radio import limits
+from oac_blocks.radio import limits, pluto_state
 from oac_blocks.radio.base import Radio, RadioConfig, RadioError, RadioStopped, Received, Samples, StreamConfig
 
+_log = logging.getLogger(__name__)
 _STATUS_REGISTER = 0x80000088
 _UNDERFLOW, _OVERFLOW = 1, 4
 _RATE_TOLERANCE_HZ = 8.0
@@ -40,6 +44,7 @@ class PlutoRadio(Radio):
         require(isinstance(uri, str) and uri != "", "uri", repr(uri), "as in ip:192.168.2.1 or usb:1.2.5")
         real("timeout_seconds", timeout_seconds, 0.1, 3600.0)
         self.uri = uri
+        self.found: pluto_state.PlutoState | None = None  # what the radio was set to before it was opened
         self._device: Any = None
         self._streams: _Streams | None = None
         self._looped = False
@@ -73,18 +78,16 @@ class PlutoRadio(Radio):
         require(self._streams is None, "configure", "a radio that streams", "called before start or after stop")
         device = self._opened()
         with self._errors("configure"):
-            self._silence(device)
-            self._loop_back(device, False)
+            self._take_over(device, config.tx_lo_hz is not None)
             device.sample_rate = round(config.sample_rate_hz)
             device.rx_rf_bandwidth = round(config.rx_bandwidth)
             device.tx_rf_bandwidth = round(config.tx_bandwidth)
             device.rx_lo = round(config.rx_lo_hz)
             device.gain_control_mode_chan0 = "manual"  # or else the gain would not be taken
             device.rx_hardwaregain_chan0 = round(config.rx_gain_db)
+            pluto_state.make_ready(device.ctx, config.tx_lo_hz)
             if config.tx_lo_hz is not None:
-                device.tx_lo = round(config.tx_lo_hz)
                 device.tx_hardwaregain_chan0 = limits.TX_GAIN_DB.nearest(config.tx_gain_db)
-                self._transmitter(device).attrs["powerdown"].value = "0"
             there = RadioConfig(
                 float(device.sample_rate),
                 float(device.rx_lo),
@@ -106,12 +109,18 @@ class PlutoRadio(Radio):
         require(self._streams is None, "set_digital_loopback", "a radio that streams", "called before start")
         off = self.config.tx_lo_hz is None
         require(off, "tx_lo_hz", self.config.tx_lo_hz, "None for a test that is not to be heard")
-        with self._errors("loop back"):
-            self._loop_back(self._opened(), on)
-
-    def _loop_back(self, device: Any, on: bool) -> None:
-        device.loopback = int(on)
+        pluto_state.set_loopback(self._opened().ctx, int(on))
         self._looped = on
+
+    def _take_over(self, device: Any, transmits: bool) -> None:
+        found = pluto_state.make_ready(device.ctx, None)
+        self._looped = False
+        if self.found is not None:
+            return
+        self.found = found
+        hindered = ", ".join(pluto_state.hindrances(found, transmits))
+        if hindered:
+            _log.warning("%s was left by another program so that %s; set right until it is closed", self.uri, hindered)
 
     @property
     def _sends(self) -> bool:
@@ -146,11 +155,11 @@ class PlutoRadio(Radio):
         device, self._device = self._device, None
         if device is None:
             return
-        # Buffers are gone by now (stop); what is left is to fall silent. A device that is gone already cannot.
-        with contextlib.suppress(Exception):
-            self._silence(device)
-            if self._looped:
-                self._loop_back(device, False)
+        # Buffers are gone by now (stop). A device that is gone already cannot be restored.
+        if self.found is not None:
+            failed = pluto_state.restore(device.ctx, self.found)
+            if failed:
+                _log.warning("%s was not left as it was found: %s", self.uri, "; ".join(failed))
         device._rxadc = device._txdac = device._ctrl = None
         device._ctx = None
 
@@ -163,16 +172,6 @@ class PlutoRadio(Radio):
         if self._streams is None:
             raise RadioStopped(f"{self.uri} does not stream: call start first")
         return self._streams
-
-    @staticmethod
-    def _transmitter(device: Any) -> Any:
-        return device._ctrl.find_channel("altvoltage1", True)
-
-    def _silence(self, device: Any) -> None:
-        """Off until a frequency is named."""
-        device.tx_hardwaregain_chan0 = limits.TX_GAIN_DB.low
-        self._transmitter(device).attrs["powerdown"].value = "1"
-        device.disable_dds()
 
     def _compare(self, wanted: RadioConfig, there: RadioConfig) -> None:
         gain = replace(wanted, rx_gain_db=round(wanted.rx_gain_db))

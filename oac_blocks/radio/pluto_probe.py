@@ -9,10 +9,8 @@ from typing import Any
 
 import iio
 
-from oac_blocks.dsp.checks import require
+from oac_blocks.radio import pluto_state
 from oac_blocks.radio.base import RadioError
-
-_TIMEOUT_MILLISECONDS = 5000
 
 
 @dataclass(frozen=True)
@@ -25,6 +23,12 @@ class RadioInfo:
     sample_rate_hz: float  # as it is set now
     lowest_rate_hz: float  # as the device has it now: a filter in its chip may lower it
     highest_rate_hz: float
+    state: pluto_state.PlutoState
+
+    @property
+    def hindrances(self) -> list[str]:
+        """What would keep a program from streaming that does not set it right."""
+        return pluto_state.hindrances(self.state, transmits=True)
 
 
 def scan() -> dict[str, str]:
@@ -39,29 +43,27 @@ def scan() -> dict[str, str]:
 
 def probe(uri: str) -> RadioInfo:
     """RadioError if nobody is there, or it is no AD9361 device."""
-    require(isinstance(uri, str) and uri.isascii() and uri != "", "uri", repr(uri), "as in ip:192.168.2.1 or usb:1.2.5")
-    try:
-        context = iio.Context(uri)
-        context.set_timeout(_TIMEOUT_MILLISECONDS)
-        chip = context.find_device("ad9361-phy")
-        if chip is None:
-            raise RadioError(f"{uri} is no Pluto: it has no ad9361-phy")
-        attributes, receiver = context.attrs, chip.find_channel("voltage0", False)
-        low, high = _range(receiver.attrs["sampling_frequency_available"].value)
-        return RadioInfo(
-            uri,
-            attributes.get("hw_model", "unknown"),
-            attributes.get("hw_serial", ""),
-            attributes.get("fw_version", "unknown"),
-            int(_temperature(chip)) / 1000,
-            float(receiver.attrs["sampling_frequency"].value),
-            low,
-            high,
-        )
-    except OSError as error:
-        raise RadioError(f"no Pluto at {uri}: {error.strerror or error}") from None
-    except (AttributeError, KeyError, ValueError) as error:
-        raise RadioError(f"{uri} is no Pluto that can be read: {error}") from None
+    with pluto_state.opened(uri) as context:
+        try:
+            state = pluto_state.read_state(context)
+            chip = context.find_device("ad9361-phy")
+            attributes, receiver = context.attrs, chip.find_channel("voltage0", False)
+            low, high = _range(receiver.attrs["sampling_frequency_available"].value)
+            return RadioInfo(
+                uri,
+                attributes.get("hw_model", "unknown"),
+                attributes.get("hw_serial", ""),
+                attributes.get("fw_version", "unknown"),
+                int(_temperature(chip)) / 1000,
+                float(receiver.attrs["sampling_frequency"].value),
+                low,
+                high,
+                state,
+            )
+        except OSError as error:
+            raise RadioError(f"no Pluto at {uri}: {error.strerror or error}") from None
+        except (AttributeError, KeyError, ValueError) as error:
+            raise RadioError(f"{uri} is no Pluto that can be read: {error}") from None
 
 
 def _temperature(chip: Any) -> str:

@@ -87,7 +87,7 @@ def test_a_radio_that_is_not_there_is_named_and_the_others_are_let_go():
         openers = [partial(pluto.PlutoRadio, uri, CONFIG) for uri in (served.uris[0], "ip:127.0.0.1:1")]
         with pytest.raises(RadioError, match=r"no Pluto at ip:127\.0\.0\.1:1"):
             Bench(openers[0], openers[1:], BenchSettings(1)).__enter__()
-        assert not served.air.context(0).settings.tx_lo_on
+        assert served.air.context(0).settings.sample_rate_hz == 30_720_000  # as it was found
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ from typer.testing import CliRunner
 from calibration.cli import app
 from oac_blocks.radio.virtual.air_settings import spread
 from oac_blocks.radio.virtual.server import VirtualPlutos
+from tests.support.radios import assert_as_found
 
+iio = pytest.importorskip("iio")
 pytest.importorskip("oac_blocks.radio.pluto")
 NOBODY = "ip:127.0.0.1:1"
 
@@ -53,6 +55,31 @@ def test_probe_shows_who_is_there_and_who_is_not():
         assert served.air.context(0).settings.sample_rate_hz == 30_720_000  # nothing was set
 
 
+def test_probe_shows_what_another_program_left():
+    with radios(1) as served:
+        assert json.loads(call("probe", *served.uris, "--json").stdout)["radios"][0]["hindrances"] == []
+        context = iio.Context(served.uris[0])
+        chip = context.find_device("ad9361-phy")
+        chip.find_channel("altvoltage1", True).attrs["powerdown"].value = "1"
+        chip.attrs["ensm_mode"].value = "alert"
+        result = call("probe", *served.uris)
+        assert result.exit_code == 0
+        (row,) = [line for line in result.stdout.splitlines() if served.uris[0] in line]
+        assert row.split()[-3:] == ["on", "down", "alert"]
+        assert "its TX LO is powered down, its ENSM is in alert, not in fdd" in result.stderr
+        (radio,) = json.loads(call("probe", *served.uris, "--json").stdout)["radios"]
+        assert (radio["state"]["tx_lo_on"], radio["state"]["ensm_mode"]) == (False, "alert")
+        assert radio["hindrances"] == ["its TX LO is powered down", "its ENSM is in alert, not in fdd"]
+
+
+@pytest.mark.parametrize("command", ["measure", "align"])
+def test_another_program_can_send_after_a_command(command):
+    """The TX LO used to stay powered down: whatever came next was heard by nobody, and told of no error."""
+    with radios(2) as served:
+        assert bench(served, command=command).exit_code == 0
+        assert_as_found(served)
+
+
 def test_a_scan_that_finds_nothing_says_so():
     result = call("probe")
     if result.exit_code:  # where a radio is plugged in, it is found
@@ -66,9 +93,7 @@ def test_the_loopback_is_whole_and_nothing_is_transmitted():
         value = json.loads(result.stdout)
         assert value["whole"] is True
         assert value["rates"][0]["samples"] > 0.1 * 2.5e6
-        settings = served.air.context(0).settings
-        assert (settings.loopback, settings.tx_lo_on, settings.tx_gain_db) == (0, False, -89.75)
-        served.fault("overflow 0")
+        assert_as_found(served)
 
 
 def test_align_learns_keeps_and_begins_there(tmp_path):
@@ -92,7 +117,7 @@ def test_align_learns_keeps_and_begins_there(tmp_path):
         result = bench(served, "--start", kept)
         assert result.exit_code == 0, result.output
         assert "all within" in result.stdout
-        assert not any(served.air.context(n).settings.tx_lo_on for n in range(3))
+        assert_as_found(served)
 
     with radios(2) as served:
         served.air.context(1).context.attributes["hw_serial"] = "another"

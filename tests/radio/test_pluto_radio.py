@@ -96,12 +96,18 @@ def test_off_until_a_frequency_is_named(plutos, radio):
 
 
 def test_silent_again_when_it_is_closed(plutos, radio):
+    """Its oscillator is on, as it was found; but nothing is there to be sent: no stream and no tones."""
     served = plutos(1)
     one = radio(served.uris[0])
-    assert served.air.context(0).settings.tx_lo_on
+    one.start(STREAM)
+    one.transmit(np.full(2048, 0.5, np.complex64))
     one.close()
     one.close()
-    assert not served.air.context(0).settings.tx_lo_on
+    settings = served.air.context(0).settings
+    assert settings.tx_lo_on
+    assert settings.tx_gain_db == -10.0
+    assert not settings.tones_on
+    assert not served.air.nodes[0].tx.streaming
     with pytest.raises(RadioError, match="closed"):
         one.configure(CONFIG)
 
