@@ -134,11 +134,13 @@ def loopback_test(
                 radio.set_digital_loopback(True)
                 blocks = stream.primed_blocks + buffers + math.ceil(seconds * config.sample_rate_hz / block)
                 results.append(run_loopback(radio, stream, blocks))
-    table = Table("Msps", "samples", "breaks", "lost", "delay, ms", "stream", box=SIMPLE, padding=(0, 1, 0, 0))
+    columns = ("Msps", "samples", "breaks", "lost", "silent", "delay, ms", "stream")
+    table = Table(*columns, box=SIMPLE, padding=(0, 1, 0, 0))
     for one in results:
         delay = "" if one.delay_samples is None else f"{1e3 * one.delay_samples / one.sample_rate_hz:.1f}"
         verdict = "whole" if one.whole else "nothing came back" if one.delay_samples is None else "broken"
-        told = [f"{one.samples:,}", str(one.breaks), f"{one.lost_samples:,}", delay, verdict]
+        counts = (one.samples, one.breaks, one.lost_samples, one.silent_samples)
+        told = [*(f"{count:,}" for count in counts), delay, verdict]
         table.add_row(f"{one.sample_rate_hz / 1e6:g}", *told)
     console_for(as_json).print(table)
     whole = all(one.whole for one in results)

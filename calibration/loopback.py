@@ -2,7 +2,8 @@
 """Is a radio's stream whole? Samples that count are sent, and looked at when they come back from its digital loopback.
 
 A sample's two parts, 11 bits each, are digits of its number: so each sample says by itself where it belongs, and a gap
-says how long it is. Numbers begin anew after 4,194,304 samples.
+says how long it is. Numbers begin anew after 4,194,304 samples. Where the transmitter ran out of samples, silence comes
+back, which counts nothing: however long it is, it is one break.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ _ALIKE = 64  # so many samples in a row that count are the beginning
 class LoopbackResult:
     sample_rate_hz: float
     samples: int  # that came back, from the first that counts on
-    breaks: int  # places where the count does not go on
-    lost_samples: int  # between them, modulo the period
+    breaks: int  # places where the count does not go on; a stretch of silence is one
+    lost_samples: int  # that were sent and did not come back
+    silent_samples: int  # that came back and were not sent: silence, where the count breaks
     gaps: tuple[str, ...]  # as the device told
     delay_samples: int | None  # from the first sample sent to its return; None if it never did
 
@@ -49,16 +51,35 @@ def numbers_of(samples: npt.NDArray[np.complex64]) -> npt.NDArray[np.int64]:
     return (low + _HALF) % _DIGIT + _DIGIT * ((high + _HALF) % _DIGIT)
 
 
-def check_count(received: npt.NDArray[np.complex64]) -> tuple[int | None, int, int]:
-    """Where the count begins (None: nowhere), how often it breaks from there on, and how much is lost by that."""
+@dataclass(frozen=True)
+class Count:
+    """What ``check_count`` found. ``begin`` None: the count begins nowhere, and all else is 0."""
+
+    begin: int | None = None
+    breaks: int = 0
+    lost_samples: int = 0
+    silent_samples: int = 0
+
+
+def check_count(received: npt.NDArray[np.complex64]) -> Count:
+    """Find where the count begins, where it breaks from there on, and what each break has lost or put in.
+
+    A run is a stretch of samples that count on. Between two runs lies one break: ``silent_samples`` counts what was
+    received there, and ``lost_samples`` the numbers that are missing. A count that goes back has lost nothing.
+    """
     numbers = numbers_of(received)
-    steps = np.diff(numbers) % PERIOD_SAMPLES
-    good = np.convolve(steps == 1, np.ones(_ALIKE), "valid") == _ALIKE if len(steps) >= _ALIKE else np.zeros(0, bool)
-    if not good.any():
-        return None, 0, 0
-    begin = int(np.argmax(good))
-    broken = steps[begin:][steps[begin:] != 1]
-    return begin, len(broken), int(np.sum((broken - 1) % PERIOD_SAMPLES))
+    goes_on = np.diff(numbers) % PERIOD_SAMPLES == 1
+    alike = np.convolve(goes_on, np.ones(_ALIKE), "valid") == _ALIKE if len(goes_on) >= _ALIKE else np.zeros(0, bool)
+    if not alike.any():
+        return Count()
+    begin = int(np.argmax(alike))
+    edges = np.diff(np.concatenate(([0], goes_on[begin:].astype(np.int8), [0])))
+    first, last = begin + np.flatnonzero(edges == 1), begin + np.flatnonzero(edges == -1)  # samples of each run
+    missing = (numbers[first[1:]] - numbers[last[:-1]] - 1) % PERIOD_SAMPLES
+    lost = int(missing[missing < PERIOD_SAMPLES // 2].sum())
+    at_the_end = len(received) - 1 - int(last[-1])
+    silent = int(np.sum(first[1:] - last[:-1] - 1)) + at_the_end
+    return Count(begin, len(first) - 1 + (at_the_end > 0), lost, silent)
 
 
 def run_loopback(radio: Radio, stream: StreamConfig, blocks: int) -> LoopbackResult:
@@ -74,7 +95,10 @@ def run_loopback(radio: Radio, stream: StreamConfig, blocks: int) -> LoopbackRes
         radio.transmit(counting_samples(block * size, size))
     radio.stop()
     samples = np.concatenate(received)
-    begin, breaks, lost = check_count(samples)
+    found = check_count(samples)
+    begin = found.begin
     delay = None if begin is None else begin - int(numbers_of(samples[begin : begin + 1])[0])
-    count = 0 if begin is None else len(samples) - begin
-    return LoopbackResult(radio.config.sample_rate_hz, count, breaks, lost, tuple(gaps), delay)
+    came_back = 0 if begin is None else len(samples) - begin
+    lost = min(found.lost_samples, blocks * size)  # noise instead of a count may look like any number
+    rate = radio.config.sample_rate_hz
+    return LoopbackResult(rate, came_back, found.breaks, lost, found.silent_samples, tuple(gaps), delay)

@@ -6,10 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from calibration import loopback
 from calibration.bench import Bench, BenchError, BenchSettings
 from calibration.bench_plan import settings_for
 from oac_blocks.dsp.numerology import Numerology
@@ -114,26 +111,3 @@ def test_on_the_wall_clock_blocks_last_some_fifteen_milliseconds(rate, block):
     assert settings.turnaround_samples >= (1 + settings.stream.kernel_buffers) * block
     # Either crystal may be off by 20 ppm; not both the other way at once, which none of the figures ask for.
     assert settings.max_cfo_rad >= 2 * math.pi * 20e-6 * 2.4e9 / rate
-
-
-@given(st.integers(0, loopback.PERIOD_SAMPLES - 1), st.integers(1, 500))
-def test_samples_count(first, count):
-    numbers = loopback.numbers_of(loopback.counting_samples(first, count))
-    assert np.array_equal(numbers, (first + np.arange(count)) % loopback.PERIOD_SAMPLES)
-
-
-@given(st.integers(0, 300), st.integers(64, 500), st.integers(1, 100_000), st.integers(64, 500))
-def test_a_gap_is_found_and_measured(silent, before, lost, after):
-    samples = np.concatenate(
-        (
-            np.zeros(silent, np.complex64),
-            loopback.counting_samples(0, before + 1),
-            loopback.counting_samples(before + 1 + lost, after),
-        )
-    )
-    assert loopback.check_count(samples) == (silent, 1, lost)
-    assert loopback.check_count(samples[: silent + before + 1]) == (silent, 0, 0)
-
-
-def test_silence_does_not_count():
-    assert loopback.check_count(np.zeros(1000, np.complex64)) == (None, 0, 0)
