@@ -11,11 +11,13 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from calibration.loop import Arrivals, ClientView, Plan
+from calibration.loop import Arrivals, ClientView, LoopSettings, Plan
 from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.dsp.client_stream import Status
+from oac_blocks.dsp.fading import PROFILES
 from oac_blocks.dsp.numerology import Numerology
 from oac_blocks.dsp.rounds import Kind, RoundLayout
+from oac_blocks.dsp.server_stream import usual_early_samples
 from oac_blocks.radio.base import StreamConfig
 
 Clock = Literal["wall", "lock-step"]
@@ -23,6 +25,8 @@ CLOCKS: tuple[Clock, ...] = get_args(Clock)
 Floats = npt.NDArray[np.float64]
 _BLOCK_SECONDS = 16e-3  # of a stream that must bear a busy machine
 _PPM_SEARCHED = 25.0  # of either crystal against the other
+_LONGEST_ECHO_SECONDS = max(PROFILES["etu"].delays_seconds)  # 5 us: echoes of a town
+_SIGMAS_IN_PREFIX = 4.0  # offsets of this many standard deviations still lie inside the prefix
 
 
 class BenchError(RuntimeError):
@@ -118,6 +122,23 @@ def settings_for(
         stall_seconds=10.0,
         **common,  # type: ignore[arg-type]
     )
+
+
+def bearable_offset_samples(num: Numerology) -> float:
+    """Return the offset (RMS, in samples) that costs no votes: the default tolerance of a training run.
+
+    The server's FFT window begins ``early`` samples inside the prefix. A path that arrives with the offset x is seen
+    whole, without interference, for -early <= x <= cp - early; beyond, the interference grows as 2 x / N. The echoes of
+    a client come up to 5 us behind its first path. So an offset is free up to
+
+        min(early, cp - early - 5 us * rate)
+
+    and RMS offsets of a quarter of it are free up to four standard deviations. That is 5.25 samples with the usual
+    prefix (64, early 21) up to 4.4 Msps. Where the prefix is shorter than the echoes, it is half a sample.
+    """
+    early = usual_early_samples(num)
+    late = num.cp_samples - early - _LONGEST_ECHO_SECONDS * num.sample_rate_hz
+    return max(LoopSettings().tolerance_samples, min(early, late) / _SIGMAS_IN_PREFIX)
 
 
 @dataclass(frozen=True, eq=False)

@@ -106,6 +106,11 @@ class Alignment:
     offset_rms_samples: float  # as measured, in those rounds; NaN if there were none
     offset_max_samples: float
 
+    @property
+    def only_scattered(self) -> bool:
+        """Is every client tracking, and not one unheard? Then a larger tolerance would have been met."""
+        return not self.met and self.last.all_tracking
+
     def reason(self, names: tuple[str, ...]) -> str:
         """Why it was not met, client by client."""
         told = []

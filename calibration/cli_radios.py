@@ -207,6 +207,7 @@ def align(
     --frequency 2.45e9 --tolerance 0.5 --save calibration.toml
     """
     with clear_errors():
+        from calibration.bench_plan import bearable_offset_samples
         from calibration.bench_radios import align as run
         from calibration.cli_bench import RadioSession
         from oac_blocks.dsp.checks import integer
@@ -230,6 +231,9 @@ def align(
         text = f"all within {outcome.offset_max_samples:.3f} samples after {outcome.rounds} rounds"
     else:
         text = f"not aligned in {outcome.rounds} rounds: {outcome.reason(session.uris)}"
+        if outcome.only_scattered:
+            bearable = bearable_offset_samples(session.settings.num)
+            text += f". --tolerance is {tolerance:g}; votes bear {bearable:g} here"
     _show(table, as_json, result, text)
     raise typer.Exit(0 if outcome.met else NOT_MET)
 

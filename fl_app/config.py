@@ -122,7 +122,9 @@ class RadiosSection(_Section):
     rx_gain_db: float = Field(40.0, description="of all receivers")
     tx_gain_db: float = Field(-30.0, description="of all transmitters, -89.75 to 0")
     clock: Literal["wall", "lock-step"] = Field("wall", description="lock-step: virtual radios on that clock")
-    tolerance_samples: float = Field(0.5, gt=0, le=16, description="clients must be heard within it before a run")
+    tolerance_samples: float = Field(
+        0.0, ge=0, le=16, description="clients must be heard within it before a run; 0: what the prefix bears"
+    )
     align_rounds: int = Field(100, ge=1, description="of the radios, until all clients must be aligned")
     patience_rounds: int = Field(300, ge=1, description="of the radios without anybody's votes, until the run ends")
 

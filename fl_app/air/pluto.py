@@ -16,7 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from calibration.bench import Bench, BenchError, RoundOutcome
+from calibration.bench_plan import bearable_offset_samples
 from calibration.bench_radios import Alignment, RadioPlan, align
+from calibration.loop import LoopSettings
 from fl_app.air.base import Mode, Uplink
 from fl_app.air.flow_bursts import ballots_of_all, uplink_in_bursts
 from fl_app.air.payload import check_payload
@@ -64,16 +66,23 @@ class PlutoAir:
         """The last round of the radios, for displays."""
         return self._last if self._bench is not None else None
 
+    @property
+    def tolerance_samples(self) -> float:
+        """How far off clients may be heard before the run: as set, or what the prefix bears."""
+        return self._radios.tolerance_samples or bearable_offset_samples(self.settings.numerology())
+
     def start(self) -> None:
         """Look for the radios and align them; PlutoError if that fails."""
         if self._bench is not None:
             return
         numbers = {"repeats": self.settings.repeats, "groups": self.settings.groups}
         bench_settings = self._plan.bench_settings(self.settings.numerology(), **numbers)
-        tolerance = self._radios.tolerance_samples
+        tolerance = self.tolerance_samples
+        # The loop itself comes as close as it can, whatever a run asks for at least.
+        close = self._radios.tolerance_samples or min(tolerance, LoopSettings().tolerance_samples)
         try:
             self._plan.probe()
-            bench = self._plan.bench(bench_settings, self._plan.loop(bench_settings, tolerance))
+            bench = self._plan.bench(bench_settings, self._plan.loop(bench_settings, close))
             bench.__enter__()
         except (RadioError, ValueError) as error:
             raise PlutoError(f"the radios are not ready: {error}") from None
@@ -89,7 +98,11 @@ class PlutoAir:
         if not alignment.met:
             self.close()
             why = alignment.reason(self._plan.clients)
-            raise PlutoError(f"the radios were not aligned within {alignment.rounds} rounds: {why}")
+            hint = ""
+            if alignment.only_scattered:
+                bearable = bearable_offset_samples(self.settings.numerology())
+                hint = f". [radios] tolerance_samples is {tolerance:g}; here votes bear {bearable:g}, and 16 is allowed"
+            raise PlutoError(f"the radios were not aligned within {alignment.rounds} rounds: {why}{hint}")
 
     def uplink(self, payload: npt.NDArray[Any], clients: npt.NDArray[np.int64], t: int) -> Uplink:
         values, numbers = check_payload(payload, clients, t, self.mode, self.n_clients)
@@ -113,7 +126,7 @@ class PlutoAir:
                 raise PlutoError(str(error)) from None
             if outcome.soft_votes is not None:
                 return outcome
-        states = Alignment(False, 0, outcome, self._radios.tolerance_samples, np.nan, np.nan).reason(self._plan.clients)
+        states = Alignment(False, 0, outcome, self.tolerance_samples, np.nan, np.nan).reason(self._plan.clients)
         raise PlutoError(f"no votes came through in {self._radios.patience_rounds} rounds of the radios: {states}")
 
     def state(self) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from oac_blocks.dsp import acquisition, bounds, burst_snr, frame, fsk_mv, ofdm
 from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.dsp.detection import DEFAULT_FALSE_ALARM, Detection, bank_up_to
 from oac_blocks.dsp.frame import FrameLayout
+from oac_blocks.dsp.numerology import Numerology
 from oac_blocks.dsp.rounds import KINDS, Kind, RoundLayout
 from oac_blocks.dsp.shared_burst import estimate_burst
 from oac_blocks.dsp.trigger import trigger
@@ -94,6 +95,11 @@ class _OpenRound:
             self.samples[begin - self.first : stop - self.first] = samples[begin - at : stop - at]
 
 
+def usual_early_samples(num: Numerology) -> int:
+    """Return how far inside the prefix the FFT window sits unless told otherwise: a third, the rest is for echoes."""
+    return num.cp_samples // 3
+
+
 class ServerStream:
     """Takes the server's stream in pieces of any size (``push``) and returns the rounds that they complete.
 
@@ -130,7 +136,7 @@ class ServerStream:
         )
         self.layout = layout
         self.set_votes(votes)
-        self.set_early_samples(layout.num.cp_samples // 3 if early_samples is None else early_samples)
+        self.set_early_samples(usual_early_samples(layout.num) if early_samples is None else early_samples)
         self.set_false_alarm_per_client(false_alarm_per_client)
         # What was searched already when a trigger is found, and may belong to the answers.
         self._kept = max(0, self.search.latency_samples + acquisition.MARGIN_SAMPLES + 2 - layout.answer_samples)

@@ -137,6 +137,13 @@ def test_a_tolerance_that_is_not_met_is_status_1_with_the_reason():
         assert f"not aligned in 2 rounds: {served.uris[1]} is uncalibrated" in result.stdout
 
 
+def test_echoes_that_the_tolerance_does_not_allow_are_told_with_the_option():
+    with radios(2, channel="eva", fading="rayleigh", coherence_seconds=0.1) as served:
+        result = bench(served, "--rounds", 8, "--tolerance", 0.01)
+        assert result.exit_code == 1
+        assert "samples off. --tolerance is 0.01; votes bear 5.25 here" in result.stdout
+
+
 def test_track_logs_what_report_reads(tmp_path):
     log = tmp_path / "bench.jsonl"
     with radios(2) as served:

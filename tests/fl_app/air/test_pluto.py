@@ -136,6 +136,36 @@ def test_a_dry_run_that_fails_is_refused_with_the_reason():
         assert_as_found(served)
 
 
+@pytest.mark.parametrize("channel", ["eva", "etu"])
+def test_radios_in_strong_multipath_are_aligned_and_carry_votes(channel):
+    """Echoes that change every 0.1 s scatter the offsets by more than half a sample, and votes bear that."""
+    rng = np.random.default_rng(1)
+    with radios(channel=channel, fading="rayleigh", coherence_seconds=0.1) as served:
+        air = made(served)
+        air.start()
+        assert air.alignment.met
+        assert air.alignment.rounds < 20
+        wrong = compared = 0
+        for t in range(4):
+            votes = own_votes(rng, 1000)
+            received = air.uplink(votes, np.arange(2), t).received
+            heard = votes[list(air.last.voters)]
+            errors, count = vote_error_rate(heard, received)
+            wrong, compared = wrong + errors, compared + count
+        air.close()
+    # One voter at 18 dB in Rayleigh fading: 1 / (snr + 2) = 0.015 are wrong on the average over many fades.
+    assert wrong / compared < 5 * mv_error_probability(1, 0, 10**1.8)
+
+
+def test_a_tolerance_that_echoes_do_not_allow_is_named():
+    with radios(2, channel="eva", fading="rayleigh", coherence_seconds=0.1) as served:
+        with pytest.raises(
+            PlutoError, match=r"samples off\. \[radios\] tolerance_samples is 0\.01; here votes bear 5\.25"
+        ):
+            made(served, n=1, tolerance_samples=0.01, align_rounds=8).start()
+        assert made(served, n=1).tolerance_samples == 5.25
+
+
 def test_nothing_is_left_behind_and_nothing_is_opened_too_early():
     with radios(2) as served:
         air = made(served, n=1)
