@@ -132,7 +132,7 @@ def play(tmp_path, rounds, rate_hz, start_server, start_client, *endpoints):
     # so many dB at the same gain as here.
     snr_db = SNR_DB + REFERENCE_RMS_DB - 20 * np.log10(AMPLITUDE)
     fading = {"channel": "etu", "fading": "rayleigh", "coherence_seconds": COHERENCE_SAMPLES / rate_hz}
-    air = spread(1 + CLIENTS, 1, ppm=10.0, snr_db=snr_db, **fading)
+    air = spread(1 + CLIENTS, 1, ppm=10.0, snr_db=snr_db, snr_bandwidth_hz=rate_hz, **fading)
     application = Application(*endpoints)
     with VirtualPlutos(air, lock_step=True) as plutos:
         try:

@@ -171,24 +171,30 @@ def test_the_crystals_correction_counts(plutos, client):
 
 def test_noise_has_the_power_that_was_asked_for(plutos, client):
     """A signal of -12 dBFS at a TX gain of -10 dB is 10 dB above it; here the receiver's gain makes it 0 dB there."""
-    served = plutos(2, snr_db=10.0)
+    served = plutos(2, snr_db=10.0, snr_bandwidth_hz=1e6)  # the client's sample rate
     receiver = client(served.uris[0], block=1 << 16)
     heard = receiver.rx()
     wanted = 2048**2 * 10 ** ((-12 - 10) / 10)
     assert np.mean(np.abs(heard) ** 2) == pytest.approx(wanted, rel=5 / np.sqrt(len(heard)))
 
 
-def test_automatic_gain_brings_the_level_near_its_target(plutos, client):
-    served = plutos(2)
+AGC_SIGNALS = {"tone": tone(64), "weak-tone": tone(64, amplitude=60), "noise-like": random_words(BLOCK, 1, 1500)}
+
+
+@pytest.mark.parametrize("mode", ["fast_attack", "slow_attack", "hybrid"])
+@pytest.mark.parametrize("signal", AGC_SIGNALS)
+def test_automatic_gain_brings_the_level_to_its_aim(plutos, client, mode, signal):
+    """-12 dB of full scale, within 1 dB."""
+    served, words = plutos(2), AGC_SIGNALS[signal]
     sender, receiver = client(served.uris[0]), client(served.uris[1], block=1 << 14)
-    receiver.gain_control_mode_chan0 = "fast_attack"
+    receiver.gain_control_mode_chan0 = mode
     sender.tx_cyclic_buffer = True
-    sender.tx(tone(64))
-    for _ in range(3):
+    sender.tx(words)
+    for _ in range(10):  # 0.16 s; the first four blocks may be from before
         heard = receiver.rx()
-    rms_db = 10 * np.log10(np.mean(np.abs(heard) ** 2) / 2048**2)
-    assert rms_db == pytest.approx(-12, abs=3.5)
-    assert receiver.rx_hardwaregain_chan0 == pytest.approx(50 + rms_db - 20 * np.log10(500 / 2048), abs=1)
+    sent_db, rms_db = (10 * np.log10(np.mean(np.abs(x) ** 2) / 2048**2) for x in (words / LSB, heard))
+    assert rms_db == pytest.approx(-12, abs=1)
+    assert receiver.rx_hardwaregain_chan0 == pytest.approx(50 + rms_db - sent_db, abs=0.1)
 
 
 def test_a_generator_makes_a_tone(plutos, client):

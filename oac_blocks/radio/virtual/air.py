@@ -17,6 +17,7 @@ All methods may be called by any thread; ``run`` is the one that computes.
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import errno
 import math
@@ -32,6 +33,7 @@ from oac_blocks.radio.virtual.air_settings import AirSettings
 from oac_blocks.radio.virtual.attributes import refuse
 from oac_blocks.radio.virtual.echoes import Paths
 from oac_blocks.radio.virtual.faults import Fault
+from oac_blocks.radio.virtual.gain_control import GainControl
 from oac_blocks.radio.virtual.mixer import Mixer, Way
 from oac_blocks.radio.virtual.node import Node
 from oac_blocks.radio.virtual.pluto_context import PlutoContext
@@ -148,6 +150,7 @@ class Air:
             queue = ReceiveQueue(samples, count, mask, node.overflow)
             if not node.queues:
                 self._advance_time()
+                self._follow(node)
                 node.next = node.rx_place(self._horizon() if self.lock_step else self._now)
                 node.pending = node.pending[:0]
                 self._mixer.begin_anew(radio)
@@ -162,6 +165,7 @@ class Air:
             if queue in node.queues:
                 self._advance_time()
                 node.queues.remove(queue)
+                node.gain_seconds = self._now
                 node.closing = node.tx.buffer is not None
                 self._maybe_stop()
             self._tell_all()
@@ -267,7 +271,26 @@ class Air:
         node.power_on(lambda: self._settings_changed(node))
         node.tx.tones = node.pluto.settings.tones
         node.pluto.sensors.temperature_millidegrees = lambda: self._temperature(node)
+        node.listen = lambda: self._listen(node)
         self._settings_changed(node)
+
+    def _listen(self, node: Node) -> GainControl:
+        """Level and gain of a receiver now; in lock-step, where time waits for streams, as they would settle."""
+        if node.queues:
+            return node.gain
+        self._advance_time()
+        if not self.lock_step:
+            self._follow(node)
+            return node.gain
+        settled = copy.copy(node.gain)  # what is asked for must not change what is heard
+        self._mixer.wait(node, settled, self._now, math.inf)
+        return settled
+
+    def _follow(self, node: Node) -> None:
+        """Gain control went on while there was no stream."""
+        if not self.lock_step:
+            self._mixer.wait(node, node.gain, self._now, self._now - node.gain_seconds)
+            node.gain_seconds = self._now
 
     def _temperature(self, node: Node) -> int:
         """Warms up within minutes, a transmitter more than a receiver."""

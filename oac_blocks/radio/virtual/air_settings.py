@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +17,11 @@ CHANNELS = ("none", *PROFILES)
 MOST_RADIOS = 64
 # What ``snr_db`` refers to: a signal of this RMS (full scale is 0 dB) at the gain that a transmitter starts with.
 REFERENCE_RMS_DB, REFERENCE_TX_GAIN_DB = -12.0, -10.0
+REFERENCE_BANDWIDTH_HZ = 2.5e6  # of the receiver: the bench's usual sample rate
+# A Pluto at 2.4 GHz: full scale at an RX gain of 0 dB is a signal of 17 dBm (one that transmits with full scale at a TX
+# gain of 0 dB, 7 dBm, through a cable is 10 dB below it), and the receiver's noise figure is 3 dB at its highest gains.
+FULL_SCALE_DBM, NOISE_FIGURE_DB = 17.0, 3.0
+THERMAL_DBM_PER_HZ = 10 * math.log10(1e3 * 1.380649e-23 * 290)
 _LIGHT_METRES_PER_SECOND = 299_792_458.0
 
 
@@ -24,6 +30,11 @@ class AirSettings:
     """With the defaults, what one radio sends arrives at the others exactly, if TX gain + RX gain is ``path_loss_db``.
 
     ``leakage_db`` is what a radio hears of itself, relative to what it hears of others; None is nothing.
+
+    Noise is white, and its power follows the receiver's bandwidth: the smaller one of its sample rate and its RF
+    bandwidth. ``noise_figure_db`` is that of a receiver at 290 K with the levels of a Pluto. ``snr_db`` sets the noise
+    by what it does to a signal of ``REFERENCE_RMS_DB`` at ``REFERENCE_TX_GAIN_DB`` where the receiver's bandwidth is
+    ``snr_bandwidth_hz``. Both add up; None, the default of both, is exactly no noise.
     """
 
     crystals: tuple[CrystalSettings, ...] = (CrystalSettings(),)
@@ -38,6 +49,8 @@ class AirSettings:
     rician_k_db: float = 10.0
     coherence_seconds: float = 0.0  # after which the fading is another, and in between on its way; 0: it stays
     seed: int = 1
+    snr_bandwidth_hz: float = REFERENCE_BANDWIDTH_HZ
+    noise_figure_db: float | None = None
 
     def __post_init__(self) -> None:
         n = integer("number of radios", len(self.crystals), 1, MOST_RADIOS)
@@ -55,6 +68,9 @@ class AirSettings:
             real("leakage_db", self.leakage_db, -200.0, 100.0)
         if self.snr_db is not None:
             real("snr_db", self.snr_db, -100.0, 200.0)
+        real("snr_bandwidth_hz", self.snr_bandwidth_hz, 1.0, 1e9)
+        if self.noise_figure_db is not None:
+            real("noise_figure_db", self.noise_figure_db, 0.0, 100.0)
         require(self.channel in CHANNELS, "channel", repr(self.channel), f"one of {', '.join(CHANNELS)}")
         require(self.fading in FADINGS, "fading", repr(self.fading), f"one of {', '.join(FADINGS)}")
         real("rician_k_db", self.rician_k_db, -60.0, 60.0)
@@ -80,12 +96,15 @@ class AirSettings:
     def tx_start(self, radio: int) -> int:
         return self.tx_start_samples[radio] if self.tx_start_samples else 0
 
-    def noise_power(self) -> float:
-        """At the antenna, of a complex sample."""
-        if self.snr_db is None:
-            return 0.0
-        db = REFERENCE_RMS_DB + REFERENCE_TX_GAIN_DB - self.path_loss_db - self.snr_db
-        return float(10 ** (db / 10))
+    def noise_density(self) -> float:
+        """Noise power at the antenna in one Hz of the receiver's band; full scale at a gain of 0 dB is 1."""
+        density = 0.0
+        if self.snr_db is not None:
+            db = REFERENCE_RMS_DB + REFERENCE_TX_GAIN_DB - self.path_loss_db - self.snr_db
+            density += 10 ** (db / 10) / self.snr_bandwidth_hz
+        if self.noise_figure_db is not None:
+            density += 10 ** ((THERMAL_DBM_PER_HZ + self.noise_figure_db - FULL_SCALE_DBM) / 10)
+        return density
 
 
 def spread(
@@ -105,6 +124,8 @@ def spread(
     channel: str = "none",
     fading: str = "rician",
     coherence_seconds: float = 0.0,
+    snr_bandwidth_hz: float = REFERENCE_BANDWIDTH_HZ,
+    noise_figure_db: float | None = None,
 ) -> AirSettings:
     """Radios that differ as real ones do: the first one's crystal is true, the others' go from +ppm to -ppm.
 
@@ -131,5 +152,6 @@ def spread(
     starts = tuple(int(s) for s in rng.integers(0, largest_start_samples + 1, n))
     return AirSettings(
         crystals, lo_errors, delays, starts, path_loss_db, leakage_db, snr_db, channel, fading,
-        coherence_seconds=coherence_seconds, seed=seed,
+        coherence_seconds=coherence_seconds, seed=seed, snr_bandwidth_hz=snr_bandwidth_hz,
+        noise_figure_db=noise_figure_db,
     )  # fmt: skip

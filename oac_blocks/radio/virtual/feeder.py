@@ -64,16 +64,21 @@ class Conversion:
         """A band-pass without delay but that of its own half length."""
         low, high = self.band_hz
         rate = self.tx_rate_hz
-        half_width = (high - low) / 2
-        if half_width >= 0.499 * rate:
-            taps = np.zeros(TAPS)
-            taps[_HALF] = 1.0
-        else:
-            share = 2 * half_width / rate
-            taps = share * np.sinc(share * (np.arange(TAPS) - _HALF)) * np.kaiser(TAPS, _KAISER)
-            taps /= taps.sum()
+        taps = low_pass((high - low) / rate)
         turn = 2 * np.pi * (low + high) / 2 / rate
-        return (taps * np.exp(1j * turn * (np.arange(TAPS) - _HALF))).astype(np.complex64)
+        return np.asarray(taps * np.exp(1j * turn * (np.arange(TAPS) - _HALF)), np.complex64)
+
+
+@lru_cache(maxsize=64)
+def low_pass(share: float) -> Samples:
+    """Taps of a filter that passes this share of the band, without delay but that of its own half length."""
+    taps = np.zeros(TAPS)
+    if share >= 0.998:
+        taps[_HALF] = 1.0
+    else:
+        taps = share * np.sinc(share * (np.arange(TAPS) - _HALF)) * np.kaiser(TAPS, _KAISER)
+        taps /= taps.sum()
+    return taps.astype(np.complex64)
 
 
 class Feeder:
@@ -123,7 +128,7 @@ class Feeder:
                 piece = np.zeros(count, np.complex64)
             else:
                 if self._taps is not None:
-                    piece = _filtered(piece, self._taps)
+                    piece = filtered(piece, self._taps)
                 if self.conversion.shift_hz:
                     turn = self.conversion.shift_hz / self.conversion.tx_rate_hz
                     start = (turn * (self._read - self._start)) % 1.0
@@ -151,7 +156,7 @@ class Feeder:
         self._middle, self._middle_first = self._middle[drop:], self._middle_first + drop
 
 
-def _filtered(x: Samples, taps: Samples) -> Samples:
+def filtered(x: Samples, taps: Samples) -> Samples:
     """The part of the convolution that knows all of x that it needs."""
     length = scipy.fft.next_fast_len(len(x))  # what wraps around falls on the part that is left out
     y = scipy.fft.ifft(scipy.fft.fft(x, length) * scipy.fft.fft(taps, length))

@@ -16,12 +16,15 @@ from oac_blocks.radio.virtual import link
 from oac_blocks.radio.virtual.air_settings import AirSettings
 from oac_blocks.radio.virtual.echoes import AHEAD, Echoes
 from oac_blocks.radio.virtual.faults import Fault
-from oac_blocks.radio.virtual.feeder import Conversion, Feeder
+from oac_blocks.radio.virtual.feeder import Conversion, Feeder, filtered
+from oac_blocks.radio.virtual.gain_control import GainControl
 from oac_blocks.radio.virtual.node import Node
 from oac_blocks.radio.virtual.receiver import Words, words_from_samples
+from oac_blocks.radio.virtual.settings import RadioSettings
 from oac_blocks.radio.virtual.timeline import Timeline
 
 Samples = npt.NDArray[np.complex64]
+_LISTEN_SAMPLES = 8192  # of a transmission, over which its power is taken where nobody streams
 KEPT_SAMPLES = 4 * BLOCK + HOP  # of a transmission, behind what the slowest receiver hears
 
 
@@ -52,6 +55,7 @@ class Mixer:
     def __post_init__(self) -> None:
         self._feeders: dict[tuple[int, int], tuple[Feeder, SampleHistory]] = {}
         self.echoes = Echoes(self.settings)
+        self._noise_density = self.settings.noise_density()
 
     def ways(self, node: Node, blocks: int) -> list[Way]:
         """From every radio that this one may hear, for its next blocks."""
@@ -74,19 +78,44 @@ class Mixer:
         antenna = np.zeros(blocks * HOP, np.complex64)
         for way in ways:
             self._add(antenna, node, way, blocks)
-        settings = node.pluto.settings
+        settings, rate_hz = node.pluto.settings, node.rx_timeline.rate_hz
         if settings.loopback != 1:
             self._interfere(antenna, node)
-            power = self.settings.noise_power()
-            if power:
-                node.noise.add_gaussian(antenna, power)
-            allowed = limits.rx_gain_db(settings.rx_lo_hz)
-            if settings.gain_mode == "manual":
-                antenna *= np.float32(node.gain.step(antenna[-HOP:], "manual", settings.rx_gain_db, allowed))
-            else:
-                for row in antenna.reshape(-1, HOP):
-                    row *= np.float32(node.gain.step(row, settings.gain_mode, settings.rx_gain_db, allowed))
+            node.noise.add(antenna, self._noise_density, settings.rx_bandwidth_hz, rate_hz)
+            manual = settings.gain_mode == "manual"
+            rows = antenna.reshape(1 if manual else blocks, -1)
+            for row in rows:
+                power = _power(row[-HOP:])
+                row *= np.float32(node.gain.step(power, HOP / rate_hz, *_gain_settings(settings)))
         return words_from_samples(antenna)
+
+    def listen(self, node: Node, true_seconds: float) -> float:
+        """Return the power at this radio's antenna at one moment, without any effect on the streams.
+
+        Different radios' signals count as independent.
+        """
+        settings = node.pluto.settings
+        power = self._noise_density * min(settings.rx_bandwidth_hz, settings.rx_stream_hz)
+        power += sum(
+            10 ** (fault.value / 10)
+            for fault in self.interferers
+            if fault.radio == node.index and 0 <= true_seconds - (fault.at_seconds or 0.0) < fault.seconds
+        )
+        for sender in self.nodes:
+            conversion = _over_the_air(sender.pluto.settings, settings)
+            if not self._may_hear(node, sender) or conversion.silent:
+                continue
+            sent = sender.tx.around(sender.tx_place(true_seconds), _LISTEN_SAMPLES)
+            if sent.any():
+                taps = self._weather(sender, node, np.array([true_seconds, true_seconds])).begin[0]
+                heard = filtered(sent, conversion.taps()) if conversion.filters else sent
+                power += _power(heard) * float(np.sum(np.abs(taps) ** 2))
+        return power
+
+    def wait(self, node: Node, gain: GainControl, true_seconds: float, seconds: float) -> None:
+        """Let a receiver's gain control follow what is in the air, for so long without a stream."""
+        if node.pluto.settings.loopback != 1:
+            gain.wait(self.listen(node, true_seconds), seconds, *_gain_settings(node.pluto.settings))
 
     def begin_anew(self, receiver: int) -> None:
         """A receiver that was closed for a while: nothing is kept of the time in between."""
@@ -165,8 +194,21 @@ def _conversion(sender: Node, node: Node) -> Conversion:
     a, b = sender.pluto.settings, node.pluto.settings
     if b.loopback == 1:
         return Conversion(a.tx_stream_hz, b.rx_stream_hz, 0.0, math.inf, math.inf)
-    shift = float(a.tx_lo_hz - b.rx_lo_hz)
-    return Conversion(a.tx_stream_hz, b.rx_stream_hz, shift, a.tx_bandwidth_hz, b.rx_bandwidth_hz)
+    return _over_the_air(a, b)
+
+
+def _over_the_air(sender: RadioSettings, receiver: RadioSettings) -> Conversion:
+    shift = float(sender.tx_lo_hz - receiver.rx_lo_hz)
+    rates = sender.tx_stream_hz, receiver.rx_stream_hz
+    return Conversion(*rates, shift, sender.tx_bandwidth_hz, receiver.rx_bandwidth_hz)
+
+
+def _gain_settings(settings: RadioSettings) -> tuple[str, int, limits.Range]:
+    return settings.gain_mode, settings.rx_gain_db, limits.rx_gain_db(settings.rx_lo_hz)
+
+
+def _power(samples: Samples) -> float:
+    return float(np.mean(samples.real**2 + samples.imag**2))
 
 
 def _lookahead(conversion: Conversion) -> int:

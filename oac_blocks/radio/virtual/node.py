@@ -9,12 +9,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from oac_blocks.dsp.front_end import FrontEnd
 from oac_blocks.radio.virtual import link
 from oac_blocks.radio.virtual.air_settings import AirSettings
 from oac_blocks.radio.virtual.crystal import Crystal
+from oac_blocks.radio.virtual.gain_control import GainControl, rssi_db
 from oac_blocks.radio.virtual.pluto_context import PlutoContext
-from oac_blocks.radio.virtual.receiver import GainControl, ReceiveQueue
+from oac_blocks.radio.virtual.receiver import ReceiveQueue
+from oac_blocks.radio.virtual.receiver_noise import ReceiverNoise
 from oac_blocks.radio.virtual.registers import RX_OVERFLOW, TX_UNDERFLOW
 from oac_blocks.radio.virtual.timeline import Timeline
 from oac_blocks.radio.virtual.transceiver import Sensors
@@ -27,12 +28,13 @@ class Node:
         self.index = index
         self.uri = uri
         self.crystal = Crystal(settings.crystals[index], settings.branch("crystal", index))
-        self.noise = FrontEnd(settings.branch("noise", index))
+        self.noise = ReceiverNoise(settings.branch("noise", index))
         self.lo_ppm = settings.lo_error(index)
         self.plugged = True
         self.joined = False  # had both of its buffers open once
         self.closing = False  # one of them was closed, and the other one will be
-        self.gain = GainControl()
+        self.listen: Callable[[], GainControl] = lambda: self.gain  # as it is now, with a stream or without
+        self.gain_seconds = 0.0  # when it followed the air last
         self.queues: list[ReceiveQueue] = []
         self.next = 0  # place of the receiver's next block
         self._next_seconds: tuple[int, Timeline, float] | None = None
@@ -45,13 +47,17 @@ class Node:
 
     def power_on(self, changed: Callable[[], None]) -> None:
         """All settings as they are after the power came."""
-        sensors = Sensors(lambda: 35_000 + 500 * self.index, self._rssi_db, lambda: self.gain.gain_db)
+        sensors = Sensors(lambda: 35_000 + 500 * self.index, self._rssi_db, self._gain_db)
         self.pluto = PlutoContext(self.uri, f"{self.index:034x}", sensors=sensors, changed=changed)
         self.kernel_buffers = {"rx": 4, "tx": 4}
+        self.gain = GainControl()
 
     def _rssi_db(self) -> float:
-        """Below full scale at a gain of 0 dB, as the chip counts: more is weaker."""
-        return round(min(max(-self.gain.level_db, 0.0), 127.75) * 4) / 4
+        gain = self.listen()
+        return rssi_db(gain.level_db, gain.gain_db)
+
+    def _gain_db(self) -> int:
+        return self.listen().gain_db
 
     def _underflow(self) -> None:
         self.pluto.tx_registers.status |= TX_UNDERFLOW

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A radio's receive side: gain, converter, and the kernel's buffers behind it."""
+"""A radio's receive side: converter, and the kernel's buffers behind it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from oac_blocks.radio.limits import RX_FULL_SCALE, Range
+from oac_blocks.radio.limits import RX_FULL_SCALE
 
 Samples = npt.NDArray[np.complex64]
 Words = npt.NDArray[np.int16]
-_TARGET_DB = -12.0  # of full scale, for automatic gain control
-_SLOW_STEP_DB = 1  # a block
-_DEAD_ZONE_DB = 3.0
 
 
 class ReceiveQueue:
@@ -103,29 +100,6 @@ class ReceiveQueue:
             if start <= place:
                 at = first + place - start
         return at
-
-
-class GainControl:
-    """The receiver's gain: as set, or following the level."""
-
-    def __init__(self) -> None:
-        self.gain_db = 71
-        self.level_db = -200.0  # of the last block, at the antenna
-
-    def step(self, antenna: Samples, mode: str, manual_db: int, allowed: Range) -> float:
-        """The gain for this block, as a factor."""
-        power = float(np.mean(antenna.real**2 + antenna.imag**2))
-        self.level_db = 10 * math.log10(max(power, 1e-20))
-        if mode == "manual":
-            self.gain_db = manual_db
-        else:
-            off = _TARGET_DB - (self.level_db + self.gain_db)
-            if mode == "fast_attack" or off < -_DEAD_ZONE_DB:
-                self.gain_db += round(off) if abs(off) > _DEAD_ZONE_DB else 0
-            elif off > _DEAD_ZONE_DB:
-                self.gain_db += _SLOW_STEP_DB
-            self.gain_db = int(allowed.clamp(self.gain_db))
-        return float(10 ** (self.gain_db / 20))
 
 
 def words_from_samples(samples: Samples) -> Words:

@@ -113,6 +113,14 @@ class Transmitter:
         while self.end < end:
             self._extend(self._generated(self.end, min(end - self.end, _PIECE)))
 
+    def around(self, place: int, count: int) -> Samples:
+        """What is on the air at this place: the latest samples of a stream, or some of what repeats or is generated."""
+        if not self.streaming:
+            return self._generated(place, count)
+        end = min(place, self.end)
+        begin = min(max(place - count, self.oldest), end)
+        return self.history.windows(np.array([begin - self.first]), end - begin)[0]
+
     def sent(self, place: int) -> None:
         """All before this place is on the air: its blocks are free again."""
         if self.buffer is not None:
