@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oac_blocks.radio.virtual.receiver import GainControl, ReceiveQueue, words_from_samples
+from oac_blocks.radio.virtual.receiver import ReceiveQueue, words_from_samples
 from oac_blocks.radio.virtual.settings import Tone
 from oac_blocks.radio.virtual.timeline import Timeline
 from oac_blocks.radio.virtual.transmitter import Transmitter, converted, samples_from_words
@@ -161,17 +161,3 @@ def test_the_converter_has_twelve_bits():
 def test_received_words_round_and_clip():
     samples = (np.array([0.4, 0.6, 5000, -5000, 2047.4, -2048.4]) / 2048).astype(np.float32).view(np.complex64)
     assert words_from_samples(samples).reshape(-1).tolist() == [0, 1, 2047, -2048, 2047, -2048]
-
-
-def test_gain_control_follows_within_its_range():
-    from oac_blocks.radio.limits import rx_gain_db
-
-    control, allowed = GainControl(), rx_gain_db(2.4e9)
-    loud = np.full(100, 10 ** (-20 / 20), np.complex64)
-    control.step(loud, "fast_attack", 0, allowed)
-    assert control.gain_db == pytest.approx(8, abs=1)  # -20 dB and 8 dB: -12 dB of full scale
-    silent = np.zeros(100, np.complex64)
-    for _ in range(200):
-        control.step(silent, "slow_attack", 0, allowed)
-    assert control.gain_db == allowed.high
-    assert control.step(loud, "manual", 12, allowed) == pytest.approx(10 ** (12 / 20))

@@ -51,6 +51,16 @@ def test_the_fast_control_is_there_with_the_first_block():
     assert 20 * math.log10(factor) == pytest.approx(21)
 
 
+def test_the_control_follows_a_stream_within_its_range_and_leaves_a_manual_gain_alone():
+    control = GainControl()
+    control.step(10 ** (-20 / 10), 1e-3, "fast_attack", 0, TABLE)
+    assert control.gain_db == 8  # -20 dB and 8 dB: -12 dB of full scale
+    for _ in range(200):
+        control.step(0.0, 1e-3, "slow_attack", 0, TABLE)
+    assert control.gain_db == TABLE.high
+    assert control.step(10 ** (-20 / 10), 1e-3, "manual", 12, TABLE) == pytest.approx(10 ** (12 / 20))
+
+
 def air(lock_step, **settings):
     one = Air(AirSettings((CrystalSettings(),) * 2, **settings), lock_step=lock_step)
     for radio in range(2):
