@@ -2,8 +2,14 @@
 """What holds for every test: one thread per library, no window, no deadline on a busy machine."""
 
 import os
+import shutil
+import tempfile
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+from tests.support.processes import Program
 
 # Before numpy and torch are imported. `make test` runs one worker per core, and a pool of threads in each of them
 # makes both slower.
@@ -15,3 +21,25 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 # Time limits are pytest-timeout's. In CI the examples are the same in every run, so that a failure repeats.
 settings.register_profile("gr-oac", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("gr-oac")
+
+
+@pytest.fixture
+def short_folder():
+    """A folder for Unix sockets, whose paths must be short; it is removed in the end."""
+    folder = Path(tempfile.mkdtemp(prefix="oac-"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def program(tmp_path_factory):
+    """Starts programs: ``program(command, **options)`` is a :class:`Program`. What still runs in the end is killed."""
+    folder, started = tmp_path_factory.mktemp("programs"), []
+
+    def start(command, **options):
+        started.append(Program(command, folder, f"{len(started)}", **options))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.close()

@@ -3,23 +3,23 @@
 
 import contextlib
 import threading
-import time
 
 import pmt
 import pytest
 from gnuradio import blocks, gr
 
 from oac_blocks import pdus
+from tests.support.polling import DEADLINE_SECONDS
 
 
-def wait(top_block, seconds):
+def wait(top_block, seconds=DEADLINE_SECONDS):
     waiter = threading.Thread(target=top_block.wait, daemon=True)
     waiter.start()
     waiter.join(seconds)
     return not waiter.is_alive()
 
 
-def run(top_block, seconds=30.0):
+def run(top_block, seconds=DEADLINE_SECONDS):
     """Run a flowgraph that ends by itself; a hanging one fails the test instead of stopping it."""
     top_block.start()
     if not wait(top_block, seconds):
@@ -28,7 +28,7 @@ def run(top_block, seconds=30.0):
 
 
 @contextlib.contextmanager
-def running(top_block, seconds=30.0):
+def running(top_block, seconds=DEADLINE_SECONDS):
     """A flowgraph that is stopped on the way out."""
     top_block.start()
     try:
@@ -38,15 +38,6 @@ def running(top_block, seconds=30.0):
         stopped = wait(top_block, seconds)
     if not stopped:
         pytest.fail(f"the flowgraph did not stop within {seconds} s")
-
-
-def until(condition, seconds=30.0):
-    """Wait for a condition, looking every few milliseconds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            pytest.fail(f"not reached within {seconds} s")
-        time.sleep(0.005)
 
 
 def post(block, port, message):

@@ -10,7 +10,8 @@ from oac_blocks import pdus
 from oac_blocks.analog_demapper import analog_demapper
 from oac_blocks.analog_mapper import analog_mapper
 from oac_blocks.dsp import Numerology, analog
-from tests.blocks.flowgraphs import Messages, post, run, running, tag, tags, until
+from tests.blocks.flowgraphs import Messages, post, run, running, tag, tags
+from tests.support.polling import until
 
 NUM = Numerology()
 

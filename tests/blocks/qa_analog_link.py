@@ -14,7 +14,8 @@ from oac_blocks.entry_probe import entry_probe
 from oac_blocks.entry_source import entry_source
 from oac_blocks.hier.ofdm_demodulator import ofdm_demodulator
 from oac_blocks.hier.ofdm_modulator import ofdm_modulator
-from tests.blocks.flowgraphs import Messages, post, running, until
+from tests.blocks.flowgraphs import Messages, post, running
+from tests.support.polling import until
 
 
 @pytest.mark.parametrize("snr_db", [0, 20])

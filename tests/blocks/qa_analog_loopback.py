@@ -16,7 +16,8 @@ from oac_blocks.flows.analog_messages import Go, Payload, read_go, read_heard, r
 from oac_blocks.flows.analog_rounds import Gathering
 from oac_blocks.flows.calls import Call
 from oac_blocks.pmt_bytes import deserialise, serialise
-from tests.blocks.flowgraphs import Messages, post, running, until
+from tests.blocks.flowgraphs import Messages, post, running
+from tests.support.polling import until
 
 SCALE = common_scale(1.0)
 

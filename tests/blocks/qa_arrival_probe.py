@@ -8,7 +8,8 @@ from gnuradio import blocks, gr
 
 from oac_blocks import pdus
 from oac_blocks.arrival_probe import QUANTITIES, arrival_probe
-from tests.blocks.flowgraphs import post, running, until
+from tests.blocks.flowgraphs import post, running
+from tests.support.polling import until
 
 NAN = float("nan")
 

@@ -17,7 +17,8 @@ from oac_blocks.dsp.streaming_channel import StreamingBroadcast
 from oac_blocks.multiple_access_channel import multiple_access_channel
 from oac_blocks.trigger_source import trigger_source
 from tests.blocks.companion import block_with_defaults, platform
-from tests.blocks.flowgraphs import post, run, running, tag, tags, until
+from tests.blocks.flowgraphs import post, run, running, tag, tags
+from tests.support.polling import until
 
 RATE = 20e6
 CHUNK = 4096

@@ -8,7 +8,8 @@ from gnuradio import gr
 
 from oac_blocks import pdus
 from oac_blocks.drift_calibrator import drift_calibrator
-from tests.blocks.flowgraphs import Messages, post, running, until
+from tests.blocks.flowgraphs import Messages, post, running
+from tests.support.polling import until
 
 TRUE_OFFSETS = np.array([812.25, -40.5])  # where the clients are heard without a correction
 

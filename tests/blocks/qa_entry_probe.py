@@ -8,7 +8,8 @@ from gnuradio import blocks, gr
 
 from oac_blocks import pdus
 from oac_blocks.entry_probe import entry_probe
-from tests.blocks.flowgraphs import Messages, post, running, until
+from tests.blocks.flowgraphs import Messages, post, running
+from tests.support.polling import until
 
 ENTRIES = np.array([3.0, -4.0], np.float32)
 

@@ -7,7 +7,8 @@ import pytest
 from gnuradio import gr
 
 from oac_blocks.entry_source import entry_source
-from tests.blocks.flowgraphs import Messages, post, running, until
+from tests.blocks.flowgraphs import Messages, post, running
+from tests.support.polling import until
 
 
 def entries_of(source, pdus):

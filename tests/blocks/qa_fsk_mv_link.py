@@ -12,7 +12,8 @@ from oac_blocks.hier.ofdm_demodulator import ofdm_demodulator
 from oac_blocks.hier.ofdm_modulator import ofdm_modulator
 from oac_blocks.vote_probe import vote_probe
 from oac_blocks.vote_source import vote_source
-from tests.blocks.flowgraphs import Messages, post, running, until
+from tests.blocks.flowgraphs import Messages, post, running
+from tests.support.polling import until
 
 
 class Link:

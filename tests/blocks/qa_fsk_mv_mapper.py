@@ -9,7 +9,8 @@ from gnuradio import blocks, gr
 from oac_blocks import pdus
 from oac_blocks.dsp import Numerology, fsk_mv
 from oac_blocks.fsk_mv_mapper import fsk_mv_mapper
-from tests.blocks.flowgraphs import post, running, tags, until
+from tests.blocks.flowgraphs import post, running, tags
+from tests.support.polling import until
 
 NUM = Numerology()
 RNG = np.random.default_rng(1)

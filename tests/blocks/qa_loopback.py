@@ -16,7 +16,8 @@ from oac_blocks import pdus
 from oac_blocks.dsp.bounds import mv_error_probability
 from oac_blocks.flows.loopback import LoopbackSettings, loopback
 from oac_blocks.flows.loopback_trial import Voters, expected_error_rate, run_trial
-from tests.blocks.flowgraphs import Messages, post, running, until
+from tests.blocks.flowgraphs import Messages, post, running
+from tests.support.polling import until
 
 
 def test_closed_form_of_fair_coins():

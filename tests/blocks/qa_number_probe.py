@@ -12,7 +12,8 @@ from oac_blocks import pdus
 from oac_blocks.number_probe import number_probe
 from oac_blocks.sync_detector import sync_detector
 from oac_blocks.trigger_source import trigger_source
-from tests.blocks.flowgraphs import post, running, until
+from tests.blocks.flowgraphs import post, running
+from tests.support.polling import until
 
 
 @pytest.fixture

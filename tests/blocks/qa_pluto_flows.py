@@ -6,7 +6,6 @@ air's own, where amplitude, gains and noise are known. What a flowgraph measures
 """
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -23,17 +22,13 @@ from oac_blocks.flows.endpoints import bench_endpoints
 from oac_blocks.radio.virtual.air_settings import REFERENCE_RMS_DB, spread
 from oac_blocks.radio.virtual.server import VirtualPlutos
 from tests.blocks.companion import FLOWS, ROOT, compile_flow
+from tests.support.ports import free_address, free_ports
 
 CLIENTS, VOTES = 2, 19_200
 AMPLITUDE = 0.1  # of a client's subcarrier, in both programs
 SNR_DB = 10.0  # of a client's subcarrier at gain 0 dB, in the mean over the fading
 COHERENCE_SAMPLES = 16_000  # 50 symbols: a burst of 204 sees five draws, and a symbol sees hardly any change
 LIMIT_SECONDS = 240.0
-
-
-def free_address():
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
 
 
 class Application:
@@ -198,7 +193,7 @@ def test_many_votes_through_three_programs_from_companion(tmp_path):
 @pytest.mark.slow
 def test_many_votes_through_three_processes_of_fl_app_radio(tmp_path):
     rate_hz = 1e6  # slow, for the sake of the server's deadline
-    ports = [int(free_address().rpartition(":")[2]) % 40_000 + 20_000 for _ in range(2)]
+    ports = [free_ports(6 + CLIENTS) for _ in range(2)]
     server, clients = (bench_endpoints("127.0.0.1", port, None) for port in ports)
     payloads = [bench_endpoints("127.0.0.1", ports[1], client)["payload"] for client in range(CLIENTS)]
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from oac_blocks import pdus
 from oac_blocks.round_control import round_control
-from tests.blocks.flowgraphs import Messages, post, running, until
+from tests.blocks.flowgraphs import Messages, post, running
+from tests.support.polling import until
 
 
 class Control:

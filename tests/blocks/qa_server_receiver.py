@@ -13,8 +13,10 @@ from oac_blocks.dsp import Numerology
 from oac_blocks.dsp.rounds import RoundLayout
 from oac_blocks.dsp.server_stream import ServerStream
 from oac_blocks.server_receiver import MOST_ENERGIES, server_receiver
-from tests.blocks.flowgraphs import Messages, post, run, running, tag, until
-from tests.dsp.air_records import add_payload, add_sequences, add_trigger, amplitudes, noise
+from tests.blocks.flowgraphs import Messages, post, run, running, tag
+from tests.dsp.air_records import add_payload, add_sequences, add_trigger, amplitudes
+from tests.support.polling import until
+from tests.support.signals import noise
 
 NUM = Numerology()
 CHUNK = 4096

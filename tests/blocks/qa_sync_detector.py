@@ -9,7 +9,8 @@ from gnuradio import blocks, gr
 from oac_blocks.dsp.preamble import TriggerSearch, find_triggers, trigger
 from oac_blocks.sync_detector import sync_detector
 from oac_blocks.trigger_source import trigger_source
-from tests.blocks.flowgraphs import Messages, post, run, running, tag, tags, until
+from tests.blocks.flowgraphs import Messages, post, run, running, tag, tags
+from tests.support.polling import until
 
 TRIGGER = trigger()
 DELAY = sync_detector().delay_samples

@@ -9,7 +9,8 @@ from gnuradio import blocks, gr
 from oac_blocks import pdus
 from oac_blocks.dsp.preamble import trigger
 from oac_blocks.trigger_source import MAX_WAITING_ROUNDS, trigger_source
-from tests.blocks.flowgraphs import post, run, running, tags, until, wait
+from tests.blocks.flowgraphs import post, run, running, tags, wait
+from tests.support.polling import until
 
 CHUNK = 1024
 
@@ -89,7 +90,7 @@ def test_lock_step_ends_after_its_rounds():
     tb.start()
     for _ in range(5):
         post(source, "fire", pmt.PMT_T)
-    assert wait(tb, 30.0)
+    assert wait(tb)
     assert len(sink.data()) == 6 * CHUNK
     assert source.begun == 3
 

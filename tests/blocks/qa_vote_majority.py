@@ -11,7 +11,8 @@ from hypothesis.extra.numpy import arrays
 
 from oac_blocks import pdus
 from oac_blocks.vote_majority import vote_majority
-from tests.blocks.flowgraphs import Messages, post, running, until
+from tests.blocks.flowgraphs import Messages, post, running
+from tests.support.polling import until
 
 
 class Majority:

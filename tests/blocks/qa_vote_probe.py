@@ -8,7 +8,8 @@ from gnuradio import blocks, gr
 
 from oac_blocks import pdus
 from oac_blocks.vote_probe import vote_probe
-from tests.blocks.flowgraphs import Messages, post, running, until
+from tests.blocks.flowgraphs import Messages, post, running
+from tests.support.polling import until
 
 VOTES = np.array([1, -1, 1, -1, 0], np.int8)
 # Wrong at the first, undecided at the second: two of the four that were cast.

@@ -7,7 +7,8 @@ import pytest
 from gnuradio import gr
 
 from oac_blocks.vote_source import vote_source
-from tests.blocks.flowgraphs import Messages, post, running, until
+from tests.blocks.flowgraphs import Messages, post, running
+from tests.support.polling import until
 
 
 def started(source):

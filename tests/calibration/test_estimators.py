@@ -10,16 +10,13 @@ from oac_blocks.dsp.client_sequence import client_sequence, sequence_grid
 from oac_blocks.dsp.numerology import Numerology
 from oac_blocks.dsp.shared_slot import cyclic_shifts_samples, shared_root
 from oac_blocks.dsp.trigger import trigger
+from tests.support.signals import noise
 
 NUM = Numerology()
 TRIALS = 300
 START = 60
 # The mean square of 300 normal numbers is 1 with a standard error of sqrt(2 / 300) = 0.08.
 LOW, HIGH = 0.75, 1.3
-
-
-def noise(shape, power, rng):
-    return np.sqrt(power / 2) * (rng.standard_normal(shape) + 1j * rng.standard_normal(shape))
 
 
 def records(waveform, snr_db, rng, cfo_rad=0.0, level=1.0):

@@ -9,10 +9,6 @@ from oac_blocks.dsp.preamble import client_sequence, shared_slot, trigger
 _MARGIN = 128
 
 
-def noise(n, power, rng):
-    return np.sqrt(power / 2) * rng.standard_normal((n, 2)).view(np.complex128)[:, 0]
-
-
 def add(x, waveform, at, amplitude=1.0, cfo_rad=0.0):
     """A waveform whose first sample arrives at ``at``; its frequency turns about there."""
     first = int(np.floor(at))

@@ -11,7 +11,8 @@ from oac_blocks.dsp.acquisition import MARGIN_SAMPLES, acquire, samples_needed
 from oac_blocks.dsp.client_sequence import client_sequence
 from oac_blocks.dsp.peak_threshold import peak_probability, peak_threshold
 from oac_blocks.dsp.rounds import RoundLayout
-from tests.dsp.air_records import add_sequences, amplitudes, noise
+from tests.dsp.air_records import add_sequences, amplitudes
+from tests.support.signals import noise
 
 NUM = Numerology()
 SHORT = 4 * NUM.symbol_samples  # the shortest slot

@@ -6,6 +6,7 @@ from oac_blocks.dsp import Numerology, bounds, channel, fsk_mv, ofdm
 from oac_blocks.dsp.channel import Link, Receiver, transmit
 from oac_blocks.dsp.fading import DelayProfile
 from oac_blocks.dsp.resampling import resample_exact
+from tests.support.signals import error_db
 
 NUM = Numerology()
 RATE = NUM.sample_rate_hz
@@ -15,10 +16,6 @@ def bursts(clients, symbols=10, seed=0):
     rng = np.random.default_rng(seed)
     votes = rng.choice(np.array([-1, 1], np.int8), (clients, 96 * symbols))
     return ofdm.modulate(fsk_mv.encode(votes, NUM, rng), NUM)
-
-
-def error_db(a, b):
-    return 10 * np.log10(np.sum(np.abs(a - b) ** 2) / np.sum(np.abs(b) ** 2))
 
 
 def test_a_plain_channel_adds_up_to_the_bit():

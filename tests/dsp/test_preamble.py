@@ -6,6 +6,7 @@ import scipy.signal
 from oac_blocks.dsp import Numerology, bounds, fsk_mv, ofdm, preamble
 from oac_blocks.dsp.detection import trigger_metric
 from oac_blocks.dsp.sequences import golay_pair, root_raised_cosine, zadoff_chu
+from tests.support.signals import noise
 
 NUM = Numerology()
 WAVEFORMS = {
@@ -13,10 +14,6 @@ WAVEFORMS = {
     "client 0": preamble.client_sequence(0, NUM),
     "client 40": preamble.client_sequence(40, NUM),
 }
-
-
-def noise(shape, power, rng):
-    return np.sqrt(power / 2) * rng.standard_normal((*shape, 2)).view(np.complex128)[..., 0]
 
 
 def received(waveform, times, cfos, snr, rng, length):
@@ -69,7 +66,7 @@ def test_the_trigger_is_four_golay_sequences():
 def test_normalised_correlation_is_the_definition(name):
     rng = np.random.default_rng(1)
     waveform = WAVEFORMS[name]
-    x = noise((20_000,), 1.0, rng)
+    x = noise(20_000, 1.0, rng)
     x[7000 : 7000 + len(waveform)] += 2 * waveform * np.exp(1j * 0.02 * np.arange(len(waveform)))
     x = x.astype(np.complex64)
     measured = preamble.normalised_correlation(x, waveform, 0.02)
@@ -94,7 +91,7 @@ def test_noise_passes_the_threshold_as_often_as_asked():
     rng = np.random.default_rng(2)
     wanted = 1e-3
     threshold = preamble.trigger_threshold(wanted, hypotheses=1)
-    metric = trigger_metric(noise((8_000_000,), 1.0, rng).astype(np.complex64), (0.0,))[0]
+    metric = trigger_metric(noise(8_000_000, 1.0, rng).astype(np.complex64), (0.0,))[0]
     rate = np.mean(metric > threshold)
     assert rate == pytest.approx(wanted, rel=0.1)
 
@@ -103,7 +100,7 @@ def test_noise_passes_the_threshold_as_often_as_asked():
 def test_all_triggers_are_found_at_minus_5_db(cfo):
     rng = np.random.default_rng(3)
     starts = 3000 * np.arange(1, 101) + rng.integers(0, 1000, 100)
-    x = noise((310_000,), 10**0.5, rng)
+    x = noise(310_000, 10**0.5, rng)
     turn = np.exp(1j * cfo * np.arange(280))
     for start in starts:
         x[start : start + 280] += preamble.trigger() * turn
@@ -119,7 +116,7 @@ def test_all_triggers_are_found_at_minus_5_db(cfo):
 
 def test_nothing_but_noise_is_no_trigger():
     rng = np.random.default_rng(4)
-    assert preamble.find_triggers(noise((2_000_000,), 1.0, rng).astype(np.complex64)) == []
+    assert preamble.find_triggers(noise(2_000_000, 1.0, rng).astype(np.complex64)) == []
 
 
 def test_a_detection_splits_its_time():
@@ -187,7 +184,7 @@ def test_a_waveform_cut_by_the_record_is_fitted_by_what_is_there(missing, end):
 def test_a_trigger_cut_by_the_record_is_not_reported_elsewhere(cut):
     x = np.zeros(4000, np.complex64)
     x[1000:1280] = preamble.trigger()
-    x += 0.05 * noise((4000,), 1.0, np.random.default_rng(15)).astype(np.complex64)
+    x += 0.05 * noise(4000, 1.0, np.random.default_rng(15)).astype(np.complex64)
     assert preamble.find_triggers(x[cut]) == []
 
 

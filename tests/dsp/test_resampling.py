@@ -5,12 +5,9 @@ import pytest
 from oac_blocks.dsp import Numerology, fsk_mv, ofdm
 from oac_blocks.dsp.phasor import phasors
 from oac_blocks.dsp.resampling import resample, resample_exact
+from tests.support.signals import error_db
 
 NUM = Numerology()
-
-
-def error_db(a, b):
-    return 10 * np.log10(np.sum(np.abs(a - b) ** 2) / np.sum(np.abs(b) ** 2))
 
 
 def votes_burst(symbols, seed=0):

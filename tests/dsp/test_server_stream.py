@@ -15,7 +15,8 @@ from oac_blocks.dsp.preamble import TriggerSearch, shared_slot, trigger
 from oac_blocks.dsp.rounds import RoundLayout
 from oac_blocks.dsp.server_stream import ServerStream
 from oac_blocks.dsp.shared_burst import LARGEST_DRIFT_PPM, estimate_burst
-from tests.dsp.air_records import add, add_payload, add_sequences, add_trigger, amplitudes, bursts, noise
+from tests.dsp.air_records import add, add_payload, add_sequences, add_trigger, amplitudes, bursts
+from tests.support.signals import noise
 
 NUM = Numerology()
 EARLY = NUM.cp_samples // 3

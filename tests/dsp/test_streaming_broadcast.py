@@ -16,6 +16,7 @@ from oac_blocks.dsp.preamble import trigger
 from oac_blocks.dsp.radio_clock import RadioClock
 from oac_blocks.dsp.resampling import HOP, resample_exact
 from oac_blocks.dsp.streaming_channel import StreamingBroadcast, StreamingChannel
+from tests.support.signals import error_db
 
 NUM = Numerology()
 RATE = NUM.sample_rate_hz
@@ -38,10 +39,6 @@ def through(channel, x):
     """The whole record and what the latency keeps back, the latency taken off."""
     tail = np.zeros(channel.latency_samples, np.complex64)
     return channel.push(np.concatenate((x, tail)))[:, channel.latency_samples :]
-
-
-def error_db(a, b):
-    return 10 * np.log10(np.sum(np.abs(a - b) ** 2) / np.sum(np.abs(b) ** 2))
 
 
 BUSY = [

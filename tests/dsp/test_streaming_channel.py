@@ -13,6 +13,7 @@ from oac_blocks.dsp.channel import Link, Receiver, transmit
 from oac_blocks.dsp.fading import DelayProfile
 from oac_blocks.dsp.resampling import HOP, resample_exact
 from oac_blocks.dsp.streaming_channel import StreamingChannel
+from tests.support.signals import error_db
 
 NUM = Numerology()
 RATE = NUM.sample_rate_hz
@@ -35,10 +36,6 @@ def through(channel, x):
     """The whole record and what the latency keeps back, the latency taken off."""
     tail = np.zeros((len(x), channel.latency_samples), np.complex64)
     return channel.push(np.concatenate((x, tail), axis=1))[channel.latency_samples :]
-
-
-def error_db(a, b):
-    return 10 * np.log10(np.sum(np.abs(a - b) ** 2) / np.sum(np.abs(b) ** 2))
 
 
 BUSY = [

@@ -9,16 +9,13 @@ from oac_blocks.dsp.channel import Link, Receiver, transmit
 from oac_blocks.dsp.frame import FrameLayout
 from oac_blocks.dsp.resampling import resample_exact
 from oac_blocks.dsp.symbol_channel import JOINT_MARGIN_SAMPLES, SymbolChannel, SymbolSum, mean_ringing
+from tests.support.signals import error_db
 
 NUM = Numerology()
 RATE = NUM.sample_rate_hz
 NOMINAL, EARLY = 64, 21
 LAYOUT = FrameLayout(150, NUM, 4)  # groups of 38 and 37 symbols
 SAMPLES = NOMINAL + LAYOUT.samples + 64
-
-
-def error_db(a, b):
-    return 10 * np.log10(np.mean(np.abs(a - b) ** 2) / np.mean(np.abs(b) ** 2))
 
 
 def clients(n, layout=LAYOUT):

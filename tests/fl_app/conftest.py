@@ -2,9 +2,6 @@
 """For the tests of the learning app: small runs (a few hundred letters, a few rounds), and the real CIFAR-10."""
 
 import os
-import shutil
-import subprocess
-import tempfile
 import urllib.request
 from pathlib import Path
 from urllib.error import URLError
@@ -12,8 +9,7 @@ from urllib.error import URLError
 import pytest
 
 from fl_app.config import check
-
-ARCHIVE = Path(__file__).parents[3] / "shared" / "data" / "cifar-10-batches-py.tar.xz"
+from tests.support.cifar10 import NoCifar10Error, cifar10_folder
 
 TINY = {
     "run": {"seed": 3, "rounds": 4, "eval_every": 2, "checkpoint_every": 2, "workers": 0},
@@ -43,20 +39,22 @@ def tiny_options():
 
 @pytest.fixture(scope="session")
 def cifar10_root():
-    """The archive unpacked once, outside the repository, and kept for the next run."""
-    if not ARCHIVE.exists():
-        pytest.skip(f"needs {ARCHIVE}")
-    base = Path(os.environ.get("GR_OAC_CACHE") or Path.home() / ".cache" / "gr-oac") / "tests"
-    root = base / "cifar10"
-    if not root.exists():
-        base.mkdir(parents=True, exist_ok=True)
-        unpacked = Path(tempfile.mkdtemp(dir=base))
-        subprocess.run(["tar", "xf", ARCHIVE, "-C", unpacked], check=True)
-        try:
-            unpacked.rename(root)
-        except OSError:  # another run was faster
-            shutil.rmtree(unpacked)
-    return root
+    """The folder that holds the real cifar-10-batches-py."""
+    try:
+        return cifar10_folder(Path(os.environ.get("GR_OAC_CACHE") or Path.home() / ".cache" / "gr-oac") / "tests")
+    except NoCifar10Error as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def one_thread():
+    """Torch computes on one thread, as in a worker."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture

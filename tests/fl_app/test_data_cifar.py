@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""CIFAR-10 from the real batches where ../shared/data has them; CIFAR-100 from small files of the same format."""
+"""CIFAR-10 from the real files where tests/support/cifar10.py finds them; CIFAR-100 from small files of its format."""
 
 from __future__ import annotations
 

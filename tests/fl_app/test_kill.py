@@ -4,42 +4,30 @@
 import os
 import signal
 import subprocess
-import sys
-import time
-from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
 
 from fl_app.cli import app
-from fl_app.metrics import without_times
 from fl_app.runs import RunFolder
+from tests.support.polling import DEADLINE_SECONDS, until
+from tests.support.processes import FL_APP, assert_all_end, family_of
+from tests.support.runs import assert_same_run
 
-COMMAND = [sys.executable, "-c", "from fl_app.cli import app; app()"]
-DEADLINE_SECONDS = 120
 ROUNDS = 12
 
 
 def start(*arguments):
     """In a process group of its own, as a shell starts it: a signal to the group reaches the workers, too."""
-    command = [*COMMAND, *map(str, arguments)]
+    command = [*FL_APP, *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
 def wait_for_rounds(process, folder, rounds):
-    """Until so many rounds are in metrics.jsonl; fails if the process ends first, or takes too long."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while time.monotonic() < deadline:
-        if len(folder.rows()) >= rounds:
-            return
-        try:
-            process.wait(timeout=0.01)
-        except subprocess.TimeoutExpired:
-            continue
-        pytest.fail(f"ended early: {process.communicate()}")
-    pytest.fail(f"no {rounds} rounds in {DEADLINE_SECONDS} s")
+    """Until so many rounds are in metrics.jsonl; fails if the process ends first."""
+    until(lambda: len(folder.rows()) >= rounds or process.poll() is not None, f"{rounds} rounds")
+    assert len(folder.rows()) >= rounds, process.communicate()
 
 
 def finish(process, code=0):
@@ -81,40 +69,17 @@ def whole(long_options, tmp_path_factory):
     return folder
 
 
-def assert_same_run(one, other):
-    assert [without_times(row) for row in one.rows()] == [without_times(row) for row in other.rows()]
-    left, right = one.latest(), other.latest()
-    assert left.rounds_done == right.rounds_done == ROUNDS
-    for name, array in left.arrays.items():
-        np.testing.assert_array_equal(array, right.arrays[name], err_msg=name)
-
-
-def children_of(pid):
-    """Processes whose parent this is, by the kernel's own list."""
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def is_running(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 @pytest.mark.parametrize("workers", [0, 2])
 def test_run_killed_in_mid_round_goes_on_bit_for_bit(long_options, whole, tmp_path, workers):
     folder = RunFolder(tmp_path / "run")
     process = start("train", *long_options, "--workers", workers, "--out", folder.path)
     wait_for_rounds(process, folder, 3)
-    family = [child for one in [process.pid, *children_of(process.pid)] for child in children_of(one)]
+    family = family_of(process.pid)
     process.kill()
     finish(process, -signal.SIGKILL)
     assert len(folder.rows()) < ROUNDS
     assert folder.latest().rounds_done < ROUNDS
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while any(map(is_running, family)) and time.monotonic() < deadline:
-        os.sched_yield()
-    assert not any(map(is_running, family)), "workers outlived the run"
+    assert_all_end(family)
     _, err = finish(start("resume", folder.path))
     assert "going on after round" in err
     assert_same_run(folder, whole)

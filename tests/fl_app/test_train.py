@@ -10,10 +10,10 @@ import torch
 from fl_app import prepare as preparation
 from fl_app import train as training
 from fl_app.client import Samples
-from fl_app.metrics import without_times
 from fl_app.runs import RunError, RunFolder
 from fl_app.train import TrainingError, train
 from fl_app.workers import InProcess
+from tests.support.runs import assert_same_run
 
 
 @pytest.fixture(autouse=True)
@@ -36,15 +36,6 @@ def run(tmp_path):
         return folder
 
     return start
-
-
-def assert_same_run(one, other):
-    assert [without_times(row) for row in one.rows()] == [without_times(row) for row in other.rows()]
-    left, right = one.latest(), other.latest()
-    assert left.rounds_done == right.rounds_done
-    assert left.arrays.keys() == right.arrays.keys()
-    for name, array in left.arrays.items():
-        np.testing.assert_array_equal(array, right.arrays[name], err_msg=name)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import contextlib
 import gc
 import os
 import signal
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from fl_app.air import AirSettings, expected_vote_error_rate, make_air, vote_error_rate
 from fl_app.air.gnuradio import GnuradioAir
 from fl_app.air.gnuradio_process import FlowgraphError
-from tests.blocks.flowgraphs import until
+from tests.support.processes import assert_all_end
 
 
 def settings(**changes):
@@ -102,7 +101,7 @@ def test_nothing_is_left_behind():
     process_id = air.process_id
     del air
     gc.collect()
-    until(lambda: not Path(f"/proc/{process_id}").exists(), 10.0)
+    assert_all_end([process_id])
 
 
 def test_a_flowgraph_that_cannot_be_is_refused():

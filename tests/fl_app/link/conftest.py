@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Small runs over the link."""
 
-import shutil
-import tempfile
-from pathlib import Path
-
 import pytest
 
 from tests.fl_app.link.processes import Site
@@ -30,17 +26,16 @@ def link_settings(tiny):
 
 
 @pytest.fixture
-def site(tmp_path):
-    """Makes sites; a Unix socket's path must be short, so it is not in tmp_path."""
-    sites, sockets = [], Path(tempfile.mkdtemp(prefix="lk-"))
+def site(tmp_path, short_folder):
+    """Makes sites."""
+    sites = []
 
     def make(settings, endpoint=None):
         folder = tmp_path / f"site{len(sites)}"
         folder.mkdir()
-        sites.append(Site(folder, settings, endpoint or f"ipc://{sockets}/{len(sites)}"))
+        sites.append(Site(folder, settings, endpoint or f"ipc://{short_folder}/{len(sites)}"))
         return sites[-1]
 
     yield make
     for one in sites:
         one.close()
-    shutil.rmtree(sockets)

@@ -4,13 +4,11 @@
 import multiprocessing
 import os
 import signal
-import time
 from pathlib import Path
 
 from fl_app.metrics import without_times
 from fl_app.runs import RunFolder
-
-DEADLINE_SECONDS = 120
+from tests.support.polling import DEADLINE_SECONDS, until
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["fl_app.cli", "fl_app.prepare", "fl_app.report", "fl_app.link.server"])
@@ -131,19 +129,6 @@ from fl_app.link.trainer import RandomVoter
 caller = Caller({number}, hand_to_radio={own_radio})
 print(Client({endpoint!r}, caller, RandomVoter({number}, {before})).run(60), flush=True)
 """
-
-
-def until(condition, what, seconds=DEADLINE_SECONDS):
-    """Poll, with a deadline."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"no {what} within {seconds} s"
-        multiprocessing.connection.wait([], 0.01)
-
-
-def assert_every_round_once(run, rounds):
-    assert [row.round for row in run.rows()] == list(range(rounds))
-    assert run.latest().rounds_done == rounds
 
 
 def figures(row):

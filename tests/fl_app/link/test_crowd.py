@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.fl_app.link.processes import assert_every_round_once
+from tests.support.runs import assert_every_round_once
 
 PROCESSES = 4  # a thread and some file handles for each client: too many for one process
 

@@ -8,7 +8,7 @@ import pytest
 
 from fl_app.link.keys import make_keys
 from tests.fl_app.link.lossy import LossyProxy
-from tests.fl_app.link.processes import assert_every_round_once
+from tests.support.runs import assert_every_round_once
 
 FREE_PORT = "tcp://127.0.0.1:*"
 

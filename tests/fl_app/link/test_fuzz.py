@@ -16,7 +16,7 @@ from fl_app.link.desk import KNOWN_PEERS, Desk
 from fl_app.link.terms import Terms
 from fl_app.link.wire import Message, pack
 from tests.fl_app.link.mutations import mutate, sound
-from tests.fl_app.link.processes import assert_every_round_once
+from tests.support.runs import assert_every_round_once
 
 D, K = 400, 80
 MEMORY_BYTES = 200_000  # a byte for each message of the long version

@@ -2,29 +2,27 @@
 """The bench as processes: a server, clients that hand their votes to a radio, and a real flowgraph for all."""
 
 import os
-import shutil
 import signal
-import tempfile
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fl_app.air import expected_vote_error_rate
-from tests.fl_app.link.processes import assert_every_round_once, until
 from tests.fl_app.link.test_faults import assert_whole
+from tests.support.polling import until
+from tests.support.processes import children_of
+from tests.support.runs import assert_every_round_once
 
 CLIENTS = 2
 SNR_DB = 10.0
 
 
 @pytest.fixture
-def bench(site, link_settings):
+def bench(site, link_settings, short_folder):
     """Makes a site whose votes go by radio, and its flowgraph: bench(rounds, **link) -> site, address, flowgraph."""
-    folder = Path(tempfile.mkdtemp(prefix="rb-"))
 
     def make(rounds, *radio_options, **link):
-        address = f"ipc://{folder}"
+        address = f"ipc://{short_folder}/radio"
         here = site(
             link_settings(
                 run={"rounds": rounds, "eval_every": 1000, "checkpoint_every": 2},
@@ -37,18 +35,12 @@ def bench(site, link_settings):
         server = here.server()
         return here, server, address, here.radio(address, *radio_options)
 
-    yield make
-    shutil.rmtree(folder)
+    return make
 
 
 def flowgraph_of(radio):
     """The process of the flowgraph itself, once it is there."""
-
-    def children():
-        return Path(f"/proc/{radio.pid}/task/{radio.pid}/children").read_text().split()
-
-    until(children, "flowgraph")
-    return int(children()[0])
+    return until(lambda: children_of(radio.pid), "the flowgraph")[0]
 
 
 def test_votes_by_radio_are_as_wrong_as_the_closed_form_says(bench):

@@ -1,11 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Orders and status between machines: a relay at each end, keys in between, plain sockets of flowgraphs inside."""
 
-import shutil
-import socket
-import tempfile
-from pathlib import Path
-
 import pmt
 import pytest
 import zmq
@@ -13,12 +8,8 @@ import zmq
 from fl_app.link.keys import client_keys, make_keys, server_keys
 from fl_app.link.relay import Relay, RelayError
 from oac_blocks import pdus
-from tests.blocks.flowgraphs import until
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
+from tests.support.polling import until
+from tests.support.ports import free_address
 
 
 class Machines:
@@ -26,7 +17,7 @@ class Machines:
 
     def __init__(self, folder, keys):
         self.folder, self.keys = folder, keys
-        self.outside = {name: f"tcp://127.0.0.1:{free_port()}" for name in ("status", "orders")}
+        self.outside = {name: free_address() for name in ("status", "orders")}
         self.context = zmq.Context()
         self.relays = []
         inside = self._inside("server")
@@ -56,13 +47,11 @@ class Machines:
 
 
 @pytest.fixture
-def machines():
-    folder = Path(tempfile.mkdtemp(prefix="rl-"))
-    make_keys(folder / "keys", 2)
-    made = Machines(folder, folder / "keys")
+def machines(short_folder):
+    make_keys(short_folder / "keys", 2)
+    made = Machines(short_folder, short_folder / "keys")
     yield made
     made.close()
-    shutil.rmtree(folder)
 
 
 def status(client, number=0):

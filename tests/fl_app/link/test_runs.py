@@ -3,7 +3,6 @@
 
 import signal
 
-import numpy as np
 import pytest
 import torch
 import zmq
@@ -11,7 +10,8 @@ import zmq
 from fl_app.link.router import Link, LinkError
 from fl_app.runs import RunFolder
 from fl_app.train import train
-from tests.fl_app.link.processes import assert_every_round_once, figures
+from tests.fl_app.link.processes import figures
+from tests.support.runs import assert_every_round_once, assert_same_run
 
 
 @pytest.fixture
@@ -28,15 +28,6 @@ def trained_here(tmp_path):
     torch.set_num_threads(before)
 
 
-def assert_same_run(one, other):
-    assert [figures(row) for row in one.rows()] == [figures(row) for row in other.rows()]
-    left, right = one.latest(), other.latest()
-    assert left.rounds_done == right.rounds_done
-    assert left.arrays.keys() == right.arrays.keys()
-    for name, array in left.arrays.items():
-        np.testing.assert_array_equal(array, right.arrays[name], err_msg=name)
-
-
 @pytest.mark.parametrize(
     ("air", "mode"),
     [("waveform", "onebit"), ("fading", "analog"), pytest.param("ideal", "onebit", marks=pytest.mark.slow)],
@@ -49,7 +40,7 @@ def test_same_bits_as_without_the_link(site, link_settings, trained_here, air, m
     assert server.wait() == 0, server.text
     assert [client.wait() for client in clients] == [0, 0, 0]
     assert all("the run is finished" in client.text for client in clients)
-    assert_same_run(here.run, trained_here(settings))
+    assert_same_run(here.run, trained_here(settings), figures)
     d, k = 109_402, 21_880
     sizes = [row.downlink_bytes for row in here.run.rows()]
     if mode == "onebit":
@@ -75,7 +66,7 @@ def test_batch_norm_over_the_link(site, link_settings, trained_here):
     for number in range(2):
         here.client(number)
     assert server.wait() == 0, server.text
-    assert_same_run(here.run, trained_here(settings))
+    assert_same_run(here.run, trained_here(settings), figures)
 
 
 def test_server_killed_and_resumed_ends_with_the_same_model(site, link_settings, trained_here):
@@ -92,7 +83,7 @@ def test_server_killed_and_resumed_ends_with_the_same_model(site, link_settings,
     assert f"going on after round {done}" in again.text
     assert [client.wait() for client in clients] == [0, 0, 0]
     assert_every_round_once(here.run, 12)
-    assert_same_run(here.run, trained_here(settings))
+    assert_same_run(here.run, trained_here(settings), figures)
 
 
 @pytest.mark.slow
@@ -111,7 +102,7 @@ def test_server_stopped_by_a_signal_finishes_the_round_and_clients_wait_for_it(s
     again = here.server()
     assert again.wait() == 0, again.text
     assert [client.wait() for client in clients] == [0, 0, 0]
-    assert_same_run(here.run, trained_here(settings))
+    assert_same_run(here.run, trained_here(settings), figures)
 
 
 def test_more_clients_needed_than_there_are(site, link_settings):

@@ -6,15 +6,14 @@ import os
 import pty
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from fl_app.runs import RunFolder
-from tests.fl_app.link.processes import DEADLINE_SECONDS, assert_every_round_once, until
-
-COMMAND = [sys.executable, "-c", "from fl_app.cli import app; app()"]
+from tests.support.polling import DEADLINE_SECONDS, until
+from tests.support.processes import FL_APP, assert_all_end, family_of, is_running
+from tests.support.runs import assert_every_round_once
 
 
 @pytest.fixture
@@ -36,7 +35,7 @@ def up(tmp_path):
     started = []
 
     def start(*arguments, **options):
-        command = [*COMMAND, "up", *map(str, arguments), "--no-training", "--out", str(tmp_path / "run")]
+        command = [*FL_APP, "up", *map(str, arguments), "--no-training", "--out", str(tmp_path / "run")]
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
         process = subprocess.Popen(command, start_new_session=True, text=True, **streams)
         started.append(process)
@@ -50,21 +49,6 @@ def up(tmp_path):
         process.wait()
 
 
-def is_running(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def family_of(pid):
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-    return [one for child in map(int, children) for one in (child, *family_of(child))]
-
-
 def running_bench(process, run, rounds):
     """The processes of the bench, once so many rounds are done."""
     until(lambda: len(run.rows()) >= rounds or process.poll() is not None, f"{rounds} rounds")
@@ -72,10 +56,6 @@ def running_bench(process, run, rounds):
     family = family_of(process.pid)
     assert len(family) >= 3  # a server and two clients
     return family
-
-
-def assert_nothing_is_left(family):
-    until(lambda: not any(map(is_running, family)), "end of all processes", 30)
 
 
 @pytest.mark.slow
@@ -97,7 +77,7 @@ def test_killed_parent_leaves_nothing_behind(config, up, tmp_path):
     family = running_bench(process, RunFolder(tmp_path / "run"), 2)
     process.kill()
     process.communicate()
-    assert_nothing_is_left(family)
+    assert_all_end(family)
 
 
 @pytest.mark.slow
@@ -109,7 +89,7 @@ def test_server_that_dies_ends_the_bench_with_a_sentence(config, up, tmp_path):
     assert process.returncode == 1
     assert "error: the server ended with code -9" in err
     assert "Traceback" not in err
-    assert_nothing_is_left(family)
+    assert_all_end(family)
 
 
 def test_rest_goes_on_without_a_client_that_dies_and_ctrl_c_takes_all_of_it_down(config, up, tmp_path):
@@ -125,7 +105,7 @@ def test_rest_goes_on_without_a_client_that_dies_and_ctrl_c_takes_all_of_it_down
     assert "ended with code -9; the others go on" in err
     assert f"To go on: fl_app up --resume {run.path}" in err
     assert "Traceback" not in err
-    assert_nothing_is_left(family)
+    assert_all_end(family)
     assert run.rows()[-1].absent_clients == 1
     assert run.latest().rounds_done == len(run.rows())
 
@@ -161,4 +141,4 @@ def test_flowgraph_that_dies_is_started_anew_and_training_goes_on(config, up, tm
     assert "Traceback" not in err
     assert_every_round_once(run, 12)
     assert json.loads(out)["vote_error_rate"] < 0.1
-    assert_nothing_is_left(family)
+    assert_all_end(family)

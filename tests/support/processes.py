@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Programs that a test starts, watches and ends, and what the kernel says about their children."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.polling import DEADLINE_SECONDS, until
+
+FL_APP = [sys.executable, "-c", "from fl_app.cli import app; app()"]
+
+
+def is_running(pid):
+    """Tell whether a process runs; one that has ended and was not waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def children_of(pid):
+    """Return the children of a process, from the kernel's own list; none for a process that is gone."""
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def family_of(pid):
+    """Return the children of a process, their children and so on."""
+    return [one for child in children_of(pid) for one in (child, *family_of(child))]
+
+
+def assert_all_end(pids):
+    """Wait until none of these processes runs."""
+    until(lambda: not any(map(is_running, pids)), f"the end of the processes {pids}")
+
+
+class Program:
+    """A program in a process group of its own, whose output goes to two files.
+
+    Use it as a context manager, or through the fixture ``start``: the program and all that it started are killed in
+    the end. Files, unlike pipes, never fill up, and can be read while the program runs.
+
+    Parameters
+    ----------
+    command : list
+        Its words are turned into text.
+    folder : Path
+        For the files, which are named after ``name``.
+    options
+        For ``subprocess.Popen``.
+    """
+
+    def __init__(self, command, folder, name="program", **options):
+        self.out_file, self.err_file = Path(folder) / f"{name}.out", Path(folder) / f"{name}.err"
+        with self.out_file.open("w") as out, self.err_file.open("w") as err:
+            streams = {"stdout": out, "stderr": err, "stdin": subprocess.DEVNULL}
+            self.process = subprocess.Popen(list(map(str, command)), start_new_session=True, **(streams | options))
+        self.pid = self.process.pid
+
+    @property
+    def out(self):
+        """What it wrote to its standard output so far."""
+        return self.out_file.read_text()
+
+    @property
+    def err(self):
+        """What it wrote to its standard error so far."""
+        return self.err_file.read_text()
+
+    @property
+    def text(self):
+        return self.out + self.err
+
+    @property
+    def is_running(self):
+        return self.process.poll() is None
+
+    def says(self, words, count=1):
+        """Wait until it has written these words so many times; the test fails if it ends before."""
+        self.reaches(lambda: self.text.count(words) >= count, f"{words!r} from {self.process.args}")
+
+    def reaches(self, condition, what):
+        """Wait for a condition; the test fails if the program ends before. Return the condition's value."""
+        return self.until(lambda: condition() or not self.is_running, what) and self._still(condition, what)
+
+    def until(self, condition, what):
+        return until(condition, what, hint=lambda: self.text)
+
+    def _still(self, condition, what):
+        value = condition()  # once more: what it wrote last counts
+        assert value, f"ended with code {self.process.returncode} before {what}\n{self.text}"
+        return value
+
+    def send(self, number):
+        """Send a signal to the program alone."""
+        os.kill(self.pid, number)
+
+    def send_to_all(self, number):
+        """Send a signal to its process group, as a terminal does."""
+        os.killpg(self.pid, number)
+
+    def wait(self, seconds=DEADLINE_SECONDS):
+        """Wait for its end and return the exit code."""
+        until(lambda: not self.is_running, f"the end of {self.process.args}", seconds, hint=lambda: self.text)
+        return self.process.returncode
+
+    def kill(self):
+        """Kill it as ``kill -9`` does, and wait until it is gone."""
+        self.process.kill()
+        self.process.wait()
+
+    def close(self):
+        """Kill it and all that it started."""
+        for pid in [*family_of(self.pid), self.pid]:
+            if is_running(pid):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The suite's own helpers: ports that stay free, programs that end, waits that fail in the end."""
+
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from tests.support import cifar10
+from tests.support.cifar10 import NoCifar10Error, cifar10_folder
+from tests.support.polling import until
+from tests.support.ports import free_port, free_ports
+from tests.support.processes import assert_all_end, children_of, family_of, is_running
+
+SLEEPER = [sys.executable, "-c", "print('begun', flush=True); import signal; signal.pause()"]
+
+
+def test_until_returns_what_it_waited_for():
+    values = iter((None, 0, "", [7]))
+    assert until(lambda: next(values)) == [7]
+
+
+def test_until_fails_in_the_end_and_says_what_was_missing():
+    with pytest.raises(pytest.fail.Exception, match=r"the flag was not reached within 0 s\nthe log"):
+        until(lambda: False, "the flag", 0, lambda: "the log")
+
+
+def test_ports_are_never_handed_out_twice_not_even_by_two_processes():
+    ask = "from tests.support.ports import free_port; print([free_port() for _ in range(60)])"
+    there = [subprocess.Popen([sys.executable, "-c", ask], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    here = [free_port() for _ in range(60)]
+    first = free_ports(7)
+    ports = [*here, *range(first, first + 7)]
+    assert len(set(ports)) == 67
+    for process in there:
+        others = set(map(int, process.communicate()[0].strip("[]\n").split(",")))
+        assert len(others) == 60
+        assert not others & set(here)
+
+
+def test_a_port_that_somebody_listens_on_is_left_out():
+    taken = free_ports(2) + 2  # the next one that would be handed out, unless a block ends here
+    with socket.create_server(("127.0.0.1", taken)):
+        assert free_port() != taken
+
+
+def test_a_program_and_its_children_end_with_the_test(program):
+    parent = f"import subprocess, sys; subprocess.Popen({SLEEPER!r}); subprocess.Popen({SLEEPER!r}).wait()"
+    one = program([sys.executable, "-c", parent])
+    one.says("begun", 2)
+    family = family_of(one.pid)
+    assert family == children_of(one.pid)
+    assert len(family) == 2
+    assert all(map(is_running, family))
+    one.close()
+    assert_all_end([one.pid, *family])
+
+
+def test_a_program_that_ends_too_early_fails_the_wait_with_its_words(program):
+    one = program([sys.executable, "-c", "print('out'); import sys; sys.exit('no radio')"])
+    with pytest.raises(AssertionError, match=r"ended with code 1 before 'ready' (?s:.*)out\nno radio"):
+        one.says("ready")
+    assert (one.out, one.err) == ("out\n", "no radio\n")
+
+
+def test_a_signal_to_a_program(program):
+    one = program(SLEEPER)
+    one.says("begun")
+    one.send(signal.SIGTERM)
+    assert one.wait() == -signal.SIGTERM
+
+
+def test_cifar10_is_where_the_variable_says(tmp_path, monkeypatch):
+    batches = tmp_path / "data" / "cifar-10-batches-py"
+    batches.mkdir(parents=True)
+    (batches / "batches.meta").write_text("names")
+    archive = tmp_path / "cifar.tar.gz"
+    subprocess.run(["tar", "czf", archive, "-C", batches.parent, batches.name], check=True)
+    for given in (batches, batches.parent, archive):
+        monkeypatch.setenv("GR_OAC_CIFAR10", str(given))
+        folder = cifar10_folder(tmp_path / "cache")
+        assert (folder / "cifar-10-batches-py" / "batches.meta").read_text() == "names"
+    assert folder == tmp_path / "cache" / "cifar10"
+
+
+def test_cifar10_that_is_missing_says_what_to_set(tmp_path, monkeypatch):
+    monkeypatch.setattr(cifar10, "BESIDE", tmp_path / "none")
+    monkeypatch.delenv("GR_OAC_CIFAR10", raising=False)
+    with pytest.raises(NoCifar10Error, match="set GR_OAC_CIFAR10 to its archive"):
+        cifar10_folder(tmp_path)
+    monkeypatch.setenv("GR_OAC_CIFAR10", str(tmp_path / "wrong"))
+    with pytest.raises(FileNotFoundError, match="wrong, which does not exist"):
+        cifar10_folder(tmp_path)
+    monkeypatch.setenv("GR_OAC_CIFAR10", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="must hold a folder cifar-10-batches-py"):
+        cifar10_folder(tmp_path)
