@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the AD9361 family can be set to, as its Linux driver allows it. Frequencies in Hz, gains in dB.
+"""What the AD9361 family can be set to, as its Linux driver allows it: an AD9361 unless a name says otherwise.
+
+Frequencies are in Hz, gains in dB.
 
 One place for both sides: the virtual Pluto refuses what a real one would, and programs check before they ask.
 """
@@ -44,11 +46,36 @@ RX_LO_HZ = Range(70_000_000, 1, 6_000_000_000, "Hz")
 TX_LO_HZ = Range(46_875_001, 1, 6_000_000_000, "Hz")
 RX_BANDWIDTH_HZ = Range(200_000, 1, 56_000_000, "Hz")
 TX_BANDWIDTH_HZ = Range(200_000, 1, 40_000_000, "Hz")
+AD9363A_LO_HZ = Range(325_000_000, 1, 3_800_000_000, "Hz")
+AD9363A_BANDWIDTH_HZ = 20_000_000  # the widest RF bandwidth that the driver sets, whatever is asked for
 TX_GAIN_DB = Range(-89.75, 0.25, 0.0, "dB")
 GAIN_MODES = ("manual", "fast_attack", "slow_attack", "hybrid")
 RX_FULL_SCALE = 2048
 TX_FULL_SCALE = 32768
 XO_HZ = Range(39_992_000, 1, 40_008_000, "Hz")
+
+
+@dataclass(frozen=True)
+class Chip:
+    """What the driver takes the transceiver for. A Pluto is sold with an AD9363A.
+
+    Its owner may tell the firmware to take it for an AD9364 (``fw_setenv attr_name compatible``, ``fw_setenv attr_val
+    ad9364``): the driver then allows what an AD9364 can do.
+    """
+
+    name: str  # as in the context's attribute "ad9361-phy,model"
+    rx_lo_hz: Range
+    tx_lo_hz: Range
+    widest_bandwidth_hz: float
+
+
+CHIPS = {
+    chip.name: chip
+    for chip in (
+        Chip("ad9363a", AD9363A_LO_HZ, AD9363A_LO_HZ, AD9363A_BANDWIDTH_HZ),
+        Chip("ad9364", RX_LO_HZ, TX_LO_HZ, RX_BANDWIDTH_HZ.high),
+    )
+}
 
 # Up to which frequency of the oscillator each of the receiver's gain tables holds.
 _RX_GAINS = (

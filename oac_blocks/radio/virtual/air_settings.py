@@ -11,6 +11,7 @@ import numpy as np
 
 from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.dsp.fading import FADINGS, PROFILES
+from oac_blocks.radio.limits import CHIPS
 from oac_blocks.radio.virtual.crystal import CrystalSettings
 
 CHANNELS = ("none", *PROFILES)
@@ -51,6 +52,7 @@ class AirSettings:
     seed: int = 1
     snr_bandwidth_hz: float = REFERENCE_BANDWIDTH_HZ
     noise_figure_db: float | None = None
+    chip: str = "ad9364"  # what the radios say that they are, one of ``limits.CHIPS``
 
     def __post_init__(self) -> None:
         n = integer("number of radios", len(self.crystals), 1, MOST_RADIOS)
@@ -71,6 +73,7 @@ class AirSettings:
         real("snr_bandwidth_hz", self.snr_bandwidth_hz, 1.0, 1e9)
         if self.noise_figure_db is not None:
             real("noise_figure_db", self.noise_figure_db, 0.0, 100.0)
+        require(self.chip in CHIPS, "chip", repr(self.chip), f"one of {', '.join(CHIPS)}")
         require(self.channel in CHANNELS, "channel", repr(self.channel), f"one of {', '.join(CHANNELS)}")
         require(self.fading in FADINGS, "fading", repr(self.fading), f"one of {', '.join(FADINGS)}")
         real("rician_k_db", self.rician_k_db, -60.0, 60.0)
@@ -126,6 +129,7 @@ def spread(
     coherence_seconds: float = 0.0,
     snr_bandwidth_hz: float = REFERENCE_BANDWIDTH_HZ,
     noise_figure_db: float | None = None,
+    chip: str = "ad9364",
 ) -> AirSettings:
     """Radios that differ as real ones do: the first one's crystal is true, the others' go from +ppm to -ppm.
 
@@ -153,5 +157,5 @@ def spread(
     return AirSettings(
         crystals, lo_errors, delays, starts, path_loss_db, leakage_db, snr_db, channel, fading,
         coherence_seconds=coherence_seconds, seed=seed, snr_bandwidth_hz=snr_bandwidth_hz,
-        noise_figure_db=noise_figure_db,
+        noise_figure_db=noise_figure_db, chip=chip,
     )  # fmt: skip

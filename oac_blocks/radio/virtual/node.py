@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from oac_blocks.radio.limits import CHIPS
 from oac_blocks.radio.virtual import link
 from oac_blocks.radio.virtual.air_settings import AirSettings
 from oac_blocks.radio.virtual.crystal import Crystal
@@ -27,6 +28,7 @@ class Node:
         self.rx_ready, self.tx_room = threading.Condition(lock), threading.Condition(lock)
         self.index = index
         self.uri = uri
+        self._chip = CHIPS[settings.chip]
         self.crystal = Crystal(settings.crystals[index], settings.branch("crystal", index))
         self.noise = ReceiverNoise(settings.branch("noise", index))
         self.lo_ppm = settings.lo_error(index)
@@ -48,7 +50,7 @@ class Node:
     def power_on(self, changed: Callable[[], None]) -> None:
         """All settings as they are after the power came."""
         sensors = Sensors(lambda: 35_000 + 500 * self.index, self._rssi_db, self._gain_db)
-        self.pluto = PlutoContext(self.uri, f"{self.index:034x}", sensors=sensors, changed=changed)
+        self.pluto = PlutoContext(self.uri, f"{self.index:034x}", sensors, changed, self._chip)
         self.kernel_buffers = {"rx": 4, "tx": 4}
         self.gain = GainControl()
 

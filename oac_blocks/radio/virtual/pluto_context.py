@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from oac_blocks.radio import limits
+from oac_blocks.radio.limits import Chip
 from oac_blocks.radio.virtual.attributes import Context
 from oac_blocks.radio.virtual.board import adm1177, xadc
 from oac_blocks.radio.virtual.settings import RadioSettings
@@ -22,24 +24,25 @@ class PlutoContext:
         serial: str = "0" * 34,
         sensors: Sensors | None = None,
         changed: Callable[[], None] = lambda: None,
+        chip: Chip = limits.CHIPS["ad9364"],
     ) -> None:
         self.settings = RadioSettings()
         self.sensors = Sensors() if sensors is None else sensors
         self.changed = changed
         kept = Texts()
-        self.phy = Transceiver(self.settings, self.sensors, kept, changed).device
+        self.phy = Transceiver(self.settings, self.sensors, kept, changed, chip).device
         streams = StreamDevices(self.settings, kept, changed)
         self.rx, self.tx = streams.rx, streams.tx
         self.rx_registers, self.tx_registers = streams.rx_registers, streams.tx_registers
         self.context = Context(
-            "127.0.0.1 Linux (none) 5.15.0 #1 SMP PREEMPT armv7l",
+            f"{uri.removeprefix('ip:')} Linux (none) 5.15.0 #1 SMP PREEMPT armv7l",
             {
-                "hw_model": "Analog Devices PlutoSDR Rev.B (Z7010-AD9364)",
+                "hw_model": f"Analog Devices PlutoSDR Rev.B (Z7010-{chip.name.upper()})",
                 "hw_model_variant": "0",
                 "hw_serial": serial,
                 "fw_version": "v0.38",
                 "ad9361-phy,xo_correction": str(self.settings.xo_hz),
-                "ad9361-phy,model": "ad9364",
+                "ad9361-phy,model": chip.name,
                 "local,kernel": "5.15.0",
                 "uri": uri,
             },

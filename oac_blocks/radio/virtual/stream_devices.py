@@ -6,12 +6,17 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Sequence
 
+from oac_blocks.radio.limits import Range
 from oac_blocks.radio.virtual import texts
 from oac_blocks.radio.virtual.attributes import Attribute, Channel, Device, refuse
 from oac_blocks.radio.virtual.registers import Registers
 from oac_blocks.radio.virtual.settings import RadioSettings, Tone
 from oac_blocks.radio.virtual.texts import Texts
 
+_SYNC_WORDS = ("disarm", "arm")
+_BIAS = Range(-32_768, 1, 32_767)
+_CALIBRATION = Range(-1.999999, 1e-6, 1.999999)  # what a register of 1 sign bit, 1 whole bit and 14 others holds
+_WATERMARK = Range(1, 1, 1 << 24)
 _TONE_NAMES = ("TX1_I_F1", "TX1_I_F2", "TX1_Q_F1", "TX1_Q_F2")
 
 
@@ -28,15 +33,15 @@ class StreamDevices:
         device = Device("iio:device4", "cf-ad9361-lpc")
         for index in range(2):
             channel = Channel(f"voltage{index}", output=False, scan=(index, "le:S12/16>>0"))
-            for name, default in (("calibbias", "0"), ("calibphase", "0.000000"), ("calibscale", "1.000000")):
-                file = f"in_voltage{index}_{name}"
-                channel.add(Attribute(name, file, *self._texts.stored(file, default)))
+            file = f"in_voltage{index}_"
+            channel.add(Attribute("calibbias", file + "calibbias", *self._texts.whole(file + "bias", 0, _BIAS)))
+            self._calibrations(channel, file)
             channel.add(Attribute("samples_pps", "in_voltage_samples_pps", lambda: refuse(errno.ENODEV)))
             for attribute in self._fpga_rate("in_voltage", "rx_decimation"):
                 channel.add(attribute)
             device.channels.append(channel)
         device.attributes["sync_start_enable"] = Attribute(
-            "sync_start_enable", "sync_start_enable", *self._texts.stored("rx sync_start_enable", "disarm")
+            "sync_start_enable", "sync_start_enable", *self._texts.choice("rx sync_start_enable", _SYNC_WORDS)
         )
         device.debug["direct_reg_access"] = self.rx_registers.attribute()
         self._buffer_attributes(device, "rx")
@@ -46,24 +51,32 @@ class StreamDevices:
         device = Device("iio:device3", "cf-ad9361-dds-core-lpc")
         for index in range(2):
             channel = Channel(f"voltage{index}", output=True, scan=(index, "le:S16/16>>0"))
-            for name, default in (("calibphase", "0.000000"), ("calibscale", "1.000000")):
-                file = f"out_voltage{index}_{name}"
-                channel.add(Attribute(name, file, *self._texts.stored(file, default)))
+            self._calibrations(channel, f"out_voltage{index}_")
             for attribute in self._fpga_rate("out_voltage", "tx_interpolation"):
                 channel.add(attribute)
             device.channels.append(channel)
         for index, name in enumerate(_TONE_NAMES):
             device.channels.append(self._tone(index, name))
         device.attributes["sync_start_enable"] = Attribute(
-            "sync_start_enable", "sync_start_enable", *self._texts.stored("tx sync_start_enable", "disarm")
+            "sync_start_enable", "sync_start_enable", *self._texts.choice("tx sync_start_enable", _SYNC_WORDS)
         )
         device.debug["direct_reg_access"] = self.tx_registers.attribute()
         self._buffer_attributes(device, "tx")
         return device
 
     def _buffer_attributes(self, device: Device, which: str) -> None:
-        for name, default in (("watermark", "4096"), ("data_available", "0"), ("length_align_bytes", "8")):
-            device.buffer[name] = Attribute(name, name, *self._texts.stored(f"{which} buffer {name}", default))
+        watermark = self._texts.whole(f"{which} watermark", 2048, _WATERMARK)
+        for name, read, write in (
+            ("data_available", texts.constant("0"), None),
+            ("length_align_bytes", texts.constant("8"), None),
+            ("watermark", *watermark),
+        ):
+            device.buffer[name] = Attribute(name, name, read, write)
+
+    def _calibrations(self, channel: Channel, file: str) -> None:
+        for name, default in (("calibphase", 0.0), ("calibscale", 1.0)):
+            pair = self._texts.fraction(file + name, default, _CALIBRATION)
+            channel.add(Attribute(name, file + name, *pair))
 
     def _fpga_rate(self, prefix: str, field_: str) -> Sequence[Attribute]:
         """A filter by 8 behind the chip: on if the slower one of two rates is chosen."""

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from oac_blocks.radio import limits
-from oac_blocks.radio.limits import Range
+from oac_blocks.radio.limits import Chip, Range
 from oac_blocks.radio.virtual import texts
 from oac_blocks.radio.virtual.attributes import Attribute, Channel, Device, refuse
-from oac_blocks.radio.virtual.path_rates import PathRates, path_rates
-from oac_blocks.radio.virtual.registers import Registers
+from oac_blocks.radio.virtual.fastlock import Fastlock
+from oac_blocks.radio.virtual.path_rates import ChipRates, path_rates
+from oac_blocks.radio.virtual.registers import ChipRegisters
 from oac_blocks.radio.virtual.settings import RadioSettings
 from oac_blocks.radio.virtual.texts import Read, Texts, Write
 
@@ -26,6 +27,15 @@ _RX_PORTS = (
 )
 _TX_PORTS = ("A", "B")
 _GOVERNORS = ("nominal", "highest_osr")
+_ONCE = ("tx_quad", "rf_dc_offs", "rssi_gain_step")  # calibrations that run and leave the mode as it is
+_FASTEST_FIR_HZ = 122_880_000
+_RSSI_ERRORS = "lna_error: 0 0 0 0\nmixer_error: 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\ngain_step_calib_reg_val: 0 0 0 0 0"
+_FIR_RX = re.compile(r"^RX\s+[0-3]\s+GAIN\s+(?:-12|-6|0|6)\s+DEC\s+([124])\s*$", re.M)
+_FIR_TX = re.compile(r"^TX\s+[0-3]\s+GAIN\s+(?:-6|0)\s+INT\s+([124])\s*$", re.M)
+_SYNC_STEPS = Range(0, 1, 5)
+_AUXILIARY_MILLIVOLTS = Range(306, 1, 3000)
+_PRBS_MODES = _TONE_MODES = Range(0, 1, 2)
+_ANY = Range(0, 1, 2**31 - 1)
 
 
 @dataclass
@@ -49,10 +59,18 @@ class Fir:
 class Transceiver:
     """``changed`` is called after each write that took effect."""
 
-    def __init__(self, settings: RadioSettings, sensors: Sensors, kept: Texts, changed: Callable[[], None]) -> None:
-        self.settings, self.sensors = settings, sensors
+    def __init__(
+        self,
+        settings: RadioSettings,
+        sensors: Sensors,
+        kept: Texts,
+        changed: Callable[[], None],
+        chip: Chip = limits.CHIPS["ad9364"],
+    ) -> None:
+        self.settings, self.sensors, self.chip = settings, sensors, chip
         self.fir = Fir()
         self._texts, self._changed = kept, changed
+        self._governor, self._set_governor = kept.choice("trx_rate_governor", _GOVERNORS)
         self.device = self._phy()
 
     def _phy(self) -> Device:
@@ -69,55 +87,63 @@ class Transceiver:
         device.channels[-2].add(
             Attribute("input", "in_temp0_input", lambda: str(self.sensors.temperature_millidegrees()))
         )
-        fir = Attribute("voltage_filter_fir_en", "out_voltage_filter_fir_en", self._read_fir, self._write_fir)
+        fir = Attribute("voltage_filter_fir_en", "in_out_voltage_filter_fir_en", self._read_fir, self._write_fir)
         device.channels[-1].add(fir)
         for name, read, write in (
-            ("calib_mode", *self._texts.choice("calib_mode", _CALIBRATIONS)),
+            ("calib_mode", *self._calibration()),
             ("calib_mode_available", texts.constant(" ".join(_CALIBRATIONS)), None),
-            ("dcxo_tune_coarse", lambda: refuse(errno.ENODEV), None),
+            ("dcxo_tune_coarse", lambda: refuse(errno.ENODEV), self._tune_crystal),
             ("dcxo_tune_coarse_available", texts.constant("[0 0 0]"), None),
-            ("dcxo_tune_fine", lambda: refuse(errno.ENODEV), None),
+            ("dcxo_tune_fine", lambda: refuse(errno.ENODEV), self._tune_crystal),
             ("dcxo_tune_fine_available", texts.constant("[0 0 0]"), None),
             ("ensm_mode", lambda: self.settings.ensm_mode, self._write_ensm),
             ("ensm_mode_available", texts.constant(" ".join(_ENSM)), None),
             ("filter_fir_config", self._read_fir_config, self._write_fir_config),
-            ("gain_table_config", self._read_gain_table, lambda _: refuse(errno.EPERM)),
-            ("multichip_sync", None, lambda text: self._ignore(text)),
-            ("rssi_gain_step_error", texts.constant("lna_error: 0 0 0 0\n"), None),
-            ("rx_path_rates", lambda: self._rates().text("ADC", "R", "RXSAMP"), None),
-            ("trx_rate_governor", *self._texts.choice("trx_rate_governor", _GOVERNORS)),
+            ("gain_table_config", self._read_gain_table, self._write_gain_table),
+            ("multichip_sync", None, self._texts.whole("multichip_sync", 0, _SYNC_STEPS)[1]),
+            ("rssi_gain_step_error", texts.constant(_RSSI_ERRORS), None),
+            ("rx_path_rates", lambda: self._rates().rx.text("ADC", "R", "RXSAMP"), None),
+            ("trx_rate_governor", self._governor, self._set_governor),
             ("trx_rate_governor_available", texts.constant(" ".join(_GOVERNORS)), None),
-            ("tx_path_rates", lambda: self._rates().text("DAC", "T", "TXSAMP"), None),
+            ("tx_path_rates", lambda: self._rates().tx.text("DAC", "T", "TXSAMP"), None),
             ("xo_correction", lambda: str(self.settings.xo_hz), self._write_xo),
             ("xo_correction_available", texts.constant(texts.available(limits.XO_HZ)), None),
         ):
             device.attributes[name] = Attribute(name, name, read, write)
-        for name in ("bist_tone", "bist_prbs", "bist_timing_analysis", "digital_tune", "initialize"):
-            device.debug[name] = Attribute(name, name, *self._texts.stored(f"debug {name}", "0"))
-        device.debug["loopback"] = Attribute(
-            "loopback", "loopback", lambda: str(self.settings.loopback), self._write_loopback
-        )
-        device.debug["direct_reg_access"] = Registers().attribute()
+        for name, read, write in (
+            ("bist_tone", *self._texts.numbers("bist_tone", _TONE_MODES, _ANY, _ANY, _ANY)),
+            ("bist_prbs", *self._texts.whole("bist_prbs", 0, _PRBS_MODES)),
+            ("bist_timing_analysis", *self._texts.whole("bist_timing_analysis", 0, Range(0, 1, 1))),
+            ("digital_tune", *self._texts.numbers("digital_tune", _ANY, _ANY)),
+            ("initialize", texts.constant("0"), self._initialize),
+            ("loopback", lambda: str(self.settings.loopback), self._write_loopback),
+        ):
+            device.debug[name] = Attribute(name, name, read, write)
+        device.debug["direct_reg_access"] = ChipRegisters(self.settings).attribute()
         return device
 
     def _oscillator(self, index: int, name: str) -> Channel:
         channel = Channel(f"altvoltage{index}", output=True, name=name)
         file = f"out_altvoltage{index}_{name}_"
         field_, on = ("rx_lo_hz", "rx_lo_on") if index == 0 else ("tx_lo_hz", "tx_lo_on")
-        allowed = limits.RX_LO_HZ if index == 0 else limits.TX_LO_HZ
+        allowed = self.chip.rx_lo_hz if index == 0 else self.chip.tx_lo_hz
+
+        def tune(hertz: int) -> None:
+            self._set(field_, limits.synthesised_hz(texts.within(allowed, hertz)))
 
         def write_frequency(text: str) -> None:
-            self._set(field_, limits.synthesised_hz(texts.within(allowed, texts.integer(text))))
+            tune(texts.integer(text))
 
         def write_power(text: str) -> None:
-            self._set(on, not texts.integer(text))
+            self._set(on, not texts.boolean(text))
+
+        def use_external(text: str) -> None:
+            texts.boolean(text)
+            refuse(errno.ENODEV)  # a Pluto has no input for another oscillator
 
         for attribute, read, write in (
-            ("external", *self._texts.stored(file + "external", "0")),
-            ("fastlock_load", *self._texts.stored(file + "fastlock_load", "0")),
-            ("fastlock_recall", lambda: refuse(), lambda _: refuse()),
-            ("fastlock_save", *self._texts.stored(file + "fastlock_save", "0 " + ",".join(["0"] * 16))),
-            ("fastlock_store", *self._texts.stored(file + "fastlock_store", "0")),
+            ("external", texts.constant("0"), use_external),
+            *Fastlock(lambda: int(getattr(self.settings, field_)), tune).attributes(),
             ("frequency", lambda: str(getattr(self.settings, field_)), write_frequency),
             ("frequency_available", texts.constant(texts.available(allowed)), None),
             ("powerdown", lambda: str(int(not getattr(self.settings, on))), write_power),
@@ -144,7 +170,7 @@ class Transceiver:
             ("gain_control_mode", lambda: self.settings.gain_mode, self._write_gain_mode),
             ("hardwaregain", lambda: f"{self._rx_gain():.6f} dB", self._write_rx_gain),
             ("hardwaregain_available", lambda: texts.available(self._rx_gains()), None),
-            ("rf_port_select", *self._texts.choice("rx_port", _RX_PORTS)),
+            ("rf_port_select", *self._texts.choice("rx_port", _RX_PORTS[:1])),
             ("rssi", lambda: f"{self.sensors.rssi_db():.2f} dB", None),
         ):
             channel.add(Attribute(name, f"in_voltage0_{name}", read, write))
@@ -165,7 +191,7 @@ class Transceiver:
         for name, read, write in (
             ("hardwaregain", lambda: f"{self.settings.tx_gain_db:.6f} dB", self._write_tx_gain),
             ("hardwaregain_available", texts.constant(f"[{gains.low:.6f} {gains.step:.6f} {gains.high:.6f}]"), None),
-            ("rf_port_select", *self._texts.choice("tx_port", _TX_PORTS)),
+            ("rf_port_select", *self._texts.choice("tx_port", _TX_PORTS[:1])),
             ("rssi", texts.constant("0.00 dB"), None),
         ):
             channel.add(Attribute(name, f"out_voltage0_{name}", read, write))
@@ -174,15 +200,15 @@ class Transceiver:
     def _auxiliary(self) -> list[Channel]:
         """The chip's slow converters."""
         channels = []
-        for id_, output, values in (
-            ("voltage2", False, {"offset": "57", "raw": "1010", "scale": "0.305250"}),
-            ("voltage2", True, {"raw": "306", "scale": "1.000000"}),
-            ("voltage3", True, {"raw": "306", "scale": "1.000000"}),
-        ):
-            channel = Channel(id_, output)
-            for name, value in values.items():
-                file = f"{'out' if output else 'in'}_{id_}_{name}"
-                channel.add(Attribute(name, file, *self._texts.stored(file, value)))
+        channel = Channel("voltage2", output=False)
+        for name, value in (("offset", "57"), ("raw", "1010"), ("scale", "0.305250")):
+            channel.add(Attribute(name, f"in_voltage2_{name}", texts.constant(value)))
+        channels.append(channel)
+        for id_ in ("voltage2", "voltage3"):
+            channel, file = Channel(id_, output=True), f"out_{id_}_"
+            volts = self._texts.whole(file + "raw", int(_AUXILIARY_MILLIVOLTS.low), _AUXILIARY_MILLIVOLTS)
+            channel.add(Attribute("raw", file + "raw", *volts))
+            channel.add(Attribute("scale", file + "scale", texts.constant("1.000000")))
             channels.append(channel)
         return channels
 
@@ -192,32 +218,55 @@ class Transceiver:
         setattr(self.settings, name, value)
         self._changed()
 
-    def _ignore(self, text: str) -> None:
-        """Taken, and without effect here."""
+    def _calibration(self) -> tuple[Read, Write]:
+        read, write = self._texts.choice("calib_mode", [word for word in _CALIBRATIONS if word not in _ONCE])
+
+        def calibrate(text: str) -> None:
+            word, _, phase = texts.plain(text).partition(" ")
+            if word not in _ONCE:
+                write(text)
+            elif phase:
+                texts.integer(phase if word == "tx_quad" else refuse())
+
+        return read, calibrate
+
+    def _tune_crystal(self, text: str) -> None:
+        texts.integer(text)
+        refuse(errno.ENODEV)  # the crystal is outside the chip
+
+    def _initialize(self, text: str) -> None:
+        if texts.integer(text) != 1:
+            refuse()
 
     def _bandwidth(self, name: str, allowed: Range) -> tuple[Read, Write]:
         def write(text: str) -> None:
-            self._set(name, int(allowed.clamp(texts.integer(text))))  # the driver takes the nearest that it can do
+            # The driver takes the nearest that it can do, and says nothing.
+            hertz = min(allowed.clamp(texts.integer(text)), self.chip.widest_bandwidth_hz)
+            self._set(name, int(hertz))
 
         return (lambda: str(getattr(self.settings, name))), write
 
-    def _rates(self) -> PathRates:
-        return path_rates(self.settings.sample_rate_hz, self.fir.rx_factor if self.fir.enabled else 1)
+    def _rates_at(self, sample_rate_hz: int, fir_factor: int) -> ChipRates:
+        return path_rates(sample_rate_hz, fir_factor, highest_osr=self._governor() == "highest_osr")
 
-    def _least_rate(self) -> Range:
-        """A FIR by four lets the samples be four times slower than the converters allow."""
-        low = limits.SAMPLE_RATE_WITHOUT_FIR_HZ.low / (self.fir.rx_factor if self.fir.enabled else 1)
-        return Range(math.floor(low), 1, limits.SAMPLE_RATE_HZ.high, "Hz")
+    def _rates(self) -> ChipRates:
+        return self._rates_at(self.settings.sample_rate_hz, self.fir.rx_factor if self.fir.enabled else 1)
+
+    def _possible_rates(self) -> Range:
+        """A FIR by four lets the samples be four times slower than the converters allow, and has a highest rate."""
+        factor = self.fir.rx_factor if self.fir.enabled else 1
+        low = math.floor(limits.SAMPLE_RATE_WITHOUT_FIR_HZ.low / factor)
+        return Range(low, 1, min(limits.SAMPLE_RATE_HZ.high, _FASTEST_FIR_HZ // factor), "Hz")
 
     def _rates_available(self) -> str:
-        return texts.available(self._least_rate())
+        return texts.available(self._possible_rates())
 
     def _read_rate(self) -> str:
         return str(self.settings.sample_rate_hz)
 
     def _write_rate(self, text: str) -> None:
-        rate = texts.within(self._least_rate(), texts.integer(text))
-        if self.fir.enabled and self.fir.rx_taps > path_rates(rate, self.fir.rx_factor).most_taps:
+        rate = texts.within(self._possible_rates(), texts.integer(text))
+        if self.fir.enabled and self.fir.rx_taps > self._rates_at(rate, self.fir.rx_factor).most_taps:
             refuse()
         self._set("sample_rate_hz", rate)
 
@@ -228,7 +277,8 @@ class Transceiver:
         on = texts.boolean(text)
         if on:
             taps = max(self.fir.rx_taps, self.fir.tx_taps)
-            if not taps or taps > path_rates(self.settings.sample_rate_hz, self.fir.rx_factor).most_taps:
+            rate, factor = self.settings.sample_rate_hz, self.fir.rx_factor
+            if not taps or rate * factor > _FASTEST_FIR_HZ or taps > self._rates_at(rate, factor).most_taps:
                 refuse()
         elif self.settings.sample_rate_hz < math.floor(limits.SAMPLE_RATE_WITHOUT_FIR_HZ.low):
             refuse()
@@ -243,10 +293,12 @@ class Transceiver:
         """Lines of settings, then one line a tap: RX and TX."""
         if self.fir.enabled:
             refuse(errno.EBUSY)
-        lines = [line.strip() for line in text.replace("\0", "").splitlines()]
+        text = text.replace("\0", "")
+        lines = [line.strip() for line in text.splitlines()]
         taps = [line for line in lines if re.fullmatch(r"-?\d{1,6}(\s*,\s*-?\d{1,6})?", line)]
-        rx = re.search(r"^RX\s+[0-3]\s+GAIN\s+-?\d+\s+DEC\s+([124])\b", text, re.M)
-        tx = re.search(r"^TX\s+[0-3]\s+GAIN\s+-?\d+\s+INT\s+([124])\b", text, re.M)
+        rx, tx = _FIR_RX.search(text), _FIR_TX.search(text)
+        if any(not -32_768 <= int(word) <= 32_767 for tap in taps for word in tap.split(",")):
+            refuse()
         if not (rx or tx) or not taps or len(taps) > 128 or len(taps) % 16:
             refuse()
         factor = int((rx or tx or refuse()).group(1))
@@ -257,16 +309,19 @@ class Transceiver:
         rows = "".join(f"{gain}, 0x00, 0x00, 0x00\n" for gain in range(int(gains.low), int(gains.high) + 1))
         return f"<gaintable AD9361 type=FULL dest=3 start=0 end=6000000000>\n{rows}</gaintable>\n"
 
+    def _write_gain_table(self, text: str) -> None:
+        refuse(errno.EPERM if "<gaintable" in text else errno.EINVAL)
+
     def _write_ensm(self, text: str) -> None:
-        if text.strip() not in _ENSM:
+        if texts.plain(text) not in _ENSM:
             refuse()
-        self._set("ensm_mode", text.strip())
+        self._set("ensm_mode", texts.plain(text))
 
     def _write_gain_mode(self, text: str) -> None:
-        if text.strip() not in limits.GAIN_MODES:
+        if texts.plain(text) not in limits.GAIN_MODES:
             refuse()
         self.settings.rx_gain_db = self._rx_gain()
-        self._set("gain_mode", text.strip())
+        self._set("gain_mode", texts.plain(text))
 
     def _rx_gains(self) -> Range:
         return limits.rx_gain_db(self.settings.rx_lo_hz)
