@@ -2,17 +2,21 @@
 # `make help` lists the targets. All of them but help and clean install what is missing first (scripts/setup.sh).
 
 PYTHON_BIN := .venv/bin/python
-PYTEST := $(PYTHON_BIN) -m pytest -n 2 --dist loadgroup
+PYTEST_OPTIONS := -n 2 --dist loadgroup
+PYTEST := $(PYTHON_BIN) -m pytest $(PYTEST_OPTIONS)
 # Threads of a BLAS for small matrices only take turns with the blocks' own, and with other tests.
 export OPENBLAS_NUM_THREADS ?= 1
 # More for the command of a target, as in: make test ARGS="-k ofdm -x"
 ARGS ?=
+# Runs of test-repeat.
+N ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-all check companion bench docs train clean
+.NOTPARALLEL:
+.PHONY: help setup test test-all test-repeat lint check companion bench docs train clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: ## install what is missing: GNU Radio from apt, Python packages into .venv
 	@bash scripts/setup.sh
@@ -23,11 +27,16 @@ test: setup ## run the tests, without the slow ones
 test-all: setup ## run all tests, the slow ones too
 	$(PYTEST) $(ARGS)
 
-check: setup ## all that must hold before a commit: ruff, mypy, tests
+# Every second run has busy loops beside it, one for each core. A stopped series goes on when it is called again.
+test-repeat: setup ## run the tests N times and count the failures of each test, as in: make test-repeat N=10
+	$(PYTHON_BIN) scripts/repeat_suite.py --runs $(N) -- $(PYTEST_OPTIONS) -m "not slow" $(ARGS)
+
+lint: setup ## ruff and mypy
 	$(PYTHON_BIN) -m ruff check .
 	$(PYTHON_BIN) -m ruff format --check .
 	$(PYTHON_BIN) -m mypy
-	$(PYTEST) -m "not slow" $(ARGS)
+
+check: lint test ## all that must hold before a commit, and all that CI runs: lint, then the tests
 
 # Run by the venv's interpreter, which Companion hands on to the flowgraphs that it runs: they find oac_blocks.
 companion: setup ## open GNU Radio Companion with our blocks; ARGS=grc_flows/NAME.grc opens a flowgraph

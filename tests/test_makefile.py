@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.polling import DEADLINE_SECONDS, until
+
 ROOT = Path(__file__).resolve().parents[1]
 
 # Stands for the interpreter that has GNU Radio and, copied there by its own `-m venv`, for the one in .venv. It notes
@@ -65,7 +67,7 @@ class Tree:
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
-            timeout=60,
+            timeout=DEADLINE_SECONDS,
         )
 
     @property
@@ -87,7 +89,19 @@ def test_help_lists_every_target():
     listed = set(re.findall(r"^  make (\S+) +\w", run.stdout, re.MULTILINE))
     targets = set(re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split())
     assert listed == targets
-    assert listed >= {"help", "setup", "test", "test-all", "check", "companion", "bench", "docs", "train"}
+    assert listed >= {
+        "help",
+        "setup",
+        "test",
+        "test-all",
+        "test-repeat",
+        "lint",
+        "check",
+        "companion",
+        "bench",
+        "docs",
+        "train",
+    }
 
 
 def test_setup_installs_torch_then_torchvision_then_the_project(tree):
@@ -187,12 +201,23 @@ def test_machine_without_gnuradio_is_told_how_to_get_it(tree):
     assert "PYTHON=/path" in run.stderr
 
 
-def test_two_setups_at_once_install_once(tree):
-    tree.add_program("python3", FAKE_PYTHON.replace("case", "[[ $* != *editable* ]] || sleep 1\ncase", 1))
+def test_two_setups_at_once_install_once(tree, program):
+    flag = tree.root / "may go on"
+    wait = f"[[ $* != *editable* ]] || until [[ -e '{flag}' ]]; do sleep 0.01; done\ncase"
+    tree.add_program("python3", FAKE_PYTHON.replace("case", wait, 1))
     tree.calls_file.write_text("")
     command = ["bash", tree.root / "scripts" / "setup.sh"]
-    both = [subprocess.Popen(command, env=tree.environment(), stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    outputs = [process.communicate(timeout=60)[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0]
-    assert sum("waiting for another set-up" in output for output in outputs) == 1
+    both = [program(command, env=tree.environment()) for _ in range(2)]
+    until(lambda: any("waiting for another set-up" in one.out for one in both), "the second set-up's wait")
+    flag.touch()
+    assert [one.wait() for one in both] == [0, 0]
+    assert sum("waiting for another set-up" in one.out for one in both) == 1
     assert len(tree.installs) == 3
+
+
+def test_check_is_lint_then_tests_and_ci_runs_it():
+    plan = subprocess.run(["make", "-n", "check"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    steps = ("scripts/setup.sh", "-m ruff check .", "-m ruff format --check .", "-m mypy", "-m pytest -n 2")
+    places = [plan.index(step) for step in steps]
+    assert places == sorted(places)
+    assert "exec make check" in (ROOT / ".ci" / "run").read_text()
