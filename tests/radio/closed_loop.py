@@ -70,19 +70,20 @@ def logged(bench, air, outcome):
 def residual(bench, air, outcome, client):
     """Where the answer truly arrived less where it was wanted, in the mean over the frame's sync symbols.
 
-    With echoes that is the mean of their delays, each with its energy at that moment.
+    With echoes that is the mean of their delays, each with its energy at that moment. NaN if the client did not answer,
+    or if its radio or the server's is gone since then.
     """
     status = outcome.answers[client]
-    if status is None or not air.nodes[0].queues or air.nodes[1 + client].tx.buffer is None:
+    if status is None:
         return float("nan")
-    layout, stream, ears = bench.settings.layout, bench.settings.stream, air.nodes[0].queues[0]
+    layout, stream = bench.settings.layout, bench.settings.stream
+    (ears, trigger), (_, sent) = air.streams(0), air.streams(1 + client)
     middle = layout.num.cp_samples + layout.num.fft_size / 2  # of a symbol: a clock that is off moves through it
     starts = np.array([middle])
     if status.sent != "acquire":
         starts = middle + layout.frame(bench.settings.votes).sync_starts_samples()
-    wanted = air.arrival(0, air.nodes[0].tx.buffer, outcome.trigger_at, 0, ears) + layout.answer_samples
+    wanted = air.arrival(0, trigger, outcome.trigger_at, 0, ears) + layout.answer_samples
     primed = stream.primed_blocks * stream.block_samples - bench.nodes[client].begun_at
-    sent = air.nodes[1 + client].tx.buffer
     slot = layout.sequence_start_samples(client) if status.sent == "acquire" else 0
     # A sequence is wanted at its slot.
     arrivals = []

@@ -90,6 +90,7 @@ def transmitter(rate=1e6):
 
 
 def sent(tx, first, n):
+    tx.write(first + n)
     return tx.history.windows(np.array([first - tx.first]), n)[0]
 
 

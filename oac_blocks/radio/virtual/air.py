@@ -7,9 +7,14 @@ Time is true time in seconds. It advances in one of two ways:
   fast as they are read. Nothing is ever late, and what everybody hears depends on what everybody sends alone. Time
   begins when ``expected`` radios have both of their buffers open, and anew after all buffers were closed. It goes on
   without one that closes both, and stands still while such a one has opened only one of them again: so the two streams
-  of a radio that comes back begin together, as they did at first.
+  of a radio that comes back begin together, as they did at first. While nobody listens, it follows the transmitter
+  that has sent most.
 - *wall clock*: time passes. Who is late with samples sends silence, who does not read loses some; the device's flags
-  tell. If the simulation itself cannot follow, time runs slower, and nobody is blamed.
+  tell. If the simulation itself cannot follow, or its process was stopped for a while, time runs slower, and nobody is
+  blamed: ``slowed_seconds`` of the wall clock are missing from the air's time.
+
+Memory is bounded whatever clients do: all kernel buffers together by ``MOST_SAMPLES_OF_ALL``, a transmission by what
+receivers have still to hear of it.
 
 All methods may be called by any thread; ``run`` is the one that computes.
 """
@@ -38,13 +43,16 @@ from oac_blocks.radio.virtual.mixer import Mixer, Way
 from oac_blocks.radio.virtual.node import Node
 from oac_blocks.radio.virtual.pluto_context import PlutoContext
 from oac_blocks.radio.virtual.receiver import ReceiveQueue, Words
-from oac_blocks.radio.virtual.transmitter import Buffer, Samples
+from oac_blocks.radio.virtual.transmitter import PIECE, Block, Buffer
 
 MOST_BUFFER_SAMPLES = 1 << 24  # of all kernel buffers of one stream
+MOST_SAMPLES_OF_ALL = 1 << 26  # of all kernel buffers of all streams, 4 bytes each
 MOST_KERNEL_BUFFERS = 64
 _BLOCKS_AT_ONCE = 8
 _USUAL_LAG_BLOCKS = 3
 _MOST_LAG_SECONDS = 5e-3
+_MOST_STEP_SECONDS = 50e-3  # by which time advances between two steps of the thread that computes, while some stream
+_MOST_IDLE_SECONDS = 1.0  # likewise, while nobody does
 _POLL_SECONDS = 0.1
 _BREATH_SECONDS = 1e-4
 _MOST_BREATHS = 50
@@ -77,7 +85,7 @@ class Air:
         self.plugged: Callable[[int], None] = lambda _: None
         self._wall_start = time.monotonic()
         self.slowed_seconds = 0.0
-        self._now = 0.0
+        self._now = self._stepped = 0.0  # the latter: at the last step
         self._started = not lock_step or self._expected == 0
         with self._changed:
             for node in self.nodes:
@@ -98,16 +106,26 @@ class Air:
             heard = [node.next_seconds for node in self._listening()]
             if self._started and heard:
                 self._now = max(self._now, min(heard))
+            elif self._started:
+                self._now = max([self._now, *(node.tx_true(node.tx.end) for node in self.nodes if node.tx.streaming)])
         else:
-            wall = time.monotonic() - self._wall_start - self.slowed_seconds
+            wall = self.elapsed_seconds - self.slowed_seconds
             # Some blocks are always under way. What is more is the simulation's own delay.
-            due = [node.next_seconds + _USUAL_LAG_BLOCKS * HOP / node.rx_timeline.rate_hz for node in self._listening()]
-            late = wall - min(due, default=wall) - _MOST_LAG_SECONDS
-            if late > 0:
-                self.slowed_seconds += late
-                wall -= late
-            self._now = max(self._now, wall)
+            due = [
+                node.next_seconds + _USUAL_LAG_BLOCKS * HOP / node.rx_timeline.rate_hz + _MOST_LAG_SECONDS
+                for node in self._listening()
+            ]
+            busy = bool(due) or any(node.tx.streaming for node in self.nodes)
+            latest = min([*due, self._stepped + (_MOST_STEP_SECONDS if busy else _MOST_IDLE_SECONDS)])
+            latest = max(latest, self._now)
+            self.slowed_seconds += max(0.0, wall - latest)
+            self._now = max(self._now, min(wall, latest))
         return self._now
+
+    @property
+    def elapsed_seconds(self) -> float:
+        """Of the wall clock, since the air is there."""
+        return time.monotonic() - self._wall_start
 
     def _listening(self) -> list[Node]:
         return [node for node in self.nodes if node.queues]
@@ -146,15 +164,16 @@ class Air:
         with self.turn():
             node = self._plugged(radio)
             count = node.kernel_buffers["rx"]
-            _check_size(samples, count)
+            self._check_size(samples, count, count)
             queue = ReceiveQueue(samples, count, mask, node.overflow)
             if not node.queues:
                 self._advance_time()
                 self._follow(node)
                 node.next = node.rx_place(self._horizon() if self.lock_step else self._now)
                 node.pending = node.pending[:0]
-                self._mixer.begin_anew(radio)
+                self._stepped = self._now
             node.queues.append(queue)
+            self._forget()
             self._maybe_start()
             self._tell_all()
             return queue
@@ -166,6 +185,8 @@ class Air:
                 self._advance_time()
                 node.queues.remove(queue)
                 node.gain_seconds = self._now
+                if not node.queues:
+                    self._mixer.begin_anew(radio)
                 node.closing = node.tx.buffer is not None
                 self._maybe_stop()
             self._tell_all()
@@ -187,16 +208,19 @@ class Air:
         with self.turn():
             node = self._plugged(radio)
             count = node.kernel_buffers["tx"]
-            _check_size(samples, count)
             if node.tx.buffer is not None:
                 refuse(errno.EBUSY)
+            # With one more block, or one more loop, that is on its way from the client.
+            blocks = 2 if cyclic else count + 1
+            self._check_size(samples, count, blocks)
             self._advance_time()
+            self._stepped = self._now
             if self.lock_step and self._started:
                 now = node.next_seconds if node.queues else self._horizon()
                 node.tx.start_at = max(node.tx.end, node.tx_place(now) + self.settings.tx_start(radio))
             elif not self.lock_step:
                 node.tx.fill(node.tx_place(self._now))
-            buffer = node.tx.open(count, cyclic)
+            buffer = node.tx.open(count, cyclic, blocks * samples)
             self._maybe_start()
             self._tell_all()
             return buffer
@@ -210,7 +234,7 @@ class Air:
                 self._maybe_stop()
             self._tell_all()
 
-    def push_tx(self, radio: int, buffer: Buffer, samples: Samples, gone: Callable[[], bool]) -> None:
+    def push_tx(self, radio: int, buffer: Buffer, block: Block, gone: Callable[[], bool]) -> None:
         """Queue a block, as soon as there is room for it."""
         with self.turn():
             node = self.nodes[radio]
@@ -222,24 +246,46 @@ class Air:
                 self._wait(node.tx_room, gone, lambda: tx.buffer is buffer)
             if not self.lock_step and not buffer.cyclic:
                 tx.fill(node.tx_place(self._advance_time()))
-            tx.push(samples)
+            tx.push(block)
             if self.lock_step:
                 self._work.notify_all()
 
-    def arrival(self, sender: int, buffer: Buffer, sample: float, receiver: int, queue: ReceiveQueue) -> float:
-        """The truth: where in the receiver's open buffer a sample of the sender's open buffer arrives."""
-        with self.turn():
-            a, b = self.nodes[sender], self.nodes[receiver]
-            whole = math.floor(sample)
-            sent = a.tx_true(buffer.place(whole) + sample - whole)
-            at = sent + self.settings.delay(sender, receiver)
-            return queue.sample(b.rx_timeline.sample_at(at + b.crystal.lead_at(at)))
+    # The truth, which clients can only estimate.
 
-    def paths(self, sender: int, buffer: Buffer, sample: float, receiver: int) -> Paths:
-        """The truth: which echoes follow that arrival, the first of them with no more delay."""
+    def streams(self, radio: int) -> tuple[ReceiveQueue | None, Buffer | None]:
+        """The first receive buffer and the transmit buffer that are open now; None for one that is not."""
         with self.turn():
-            sent = self.nodes[sender].tx_true(buffer.place(math.floor(sample)))
-            return self._mixer.echoes.paths(sender, receiver, sent + self.settings.delay(sender, receiver))
+            node = self.nodes[radio]
+            return node.queues[0] if node.queues else None, node.tx.buffer
+
+    def arrival(
+        self, sender: int, buffer: Buffer | None, sample: float, receiver: int, queue: ReceiveQueue | None
+    ) -> float:
+        """Where in the receiver's buffer a sample of the sender's buffer arrives, without echoes.
+
+        NaN if one of the buffers is not open any more (closed, or its radio was unplugged), or if the sample was not
+        handed over yet.
+        """
+        with self.turn():
+            node = self.nodes[receiver]
+            at = self._sent_seconds(sender, buffer, sample) + self.settings.delay(sender, receiver)
+            if queue is None or queue not in node.queues or math.isnan(at):
+                return math.nan
+            return queue.sample(node.rx_timeline.sample_at(at + node.crystal.lead_at(at)))
+
+    def paths(self, sender: int, buffer: Buffer | None, sample: float, receiver: int) -> Paths:
+        """Which echoes follow that arrival, the first of them with no more delay; their gains are NaN if it is."""
+        with self.turn():
+            at = self._sent_seconds(sender, buffer, sample) + self.settings.delay(sender, receiver)
+            return self._mixer.echoes.paths(sender, receiver, at)
+
+    def _sent_seconds(self, sender: int, buffer: Buffer | None, sample: float) -> float:
+        """When a sample of the sender's buffer leaves it; NaN if that is not known (``arrival``)."""
+        node, whole = self.nodes[sender], math.floor(sample)
+        if buffer is None or buffer is not node.tx.buffer or not 0 <= whole < buffer.taken:
+            return math.nan
+        place = buffer.place(whole)
+        return node.tx_true(place + sample - whole) if place >= node.tx.timeline.first else math.nan
 
     def fault(self, fault: Fault) -> None:
         with self.turn():
@@ -262,6 +308,14 @@ class Air:
             self._tell_all()
 
     # Inside, with the lock held.
+
+    def _check_size(self, samples: int, kernel_buffers: int, blocks: int) -> None:
+        """Is there memory for this many blocks of a stream that is to be opened?"""
+        if samples < 1:
+            refuse()
+        held = sum(node.tx.held_samples + sum(one.reserved_samples for one in node.queues) for node in self.nodes)
+        if samples * kernel_buffers > MOST_BUFFER_SAMPLES or held + samples * blocks > MOST_SAMPLES_OF_ALL:
+            refuse(errno.ENOMEM)
 
     def _plugged(self, radio: int) -> Node:
         node = self.nodes[radio]
@@ -369,7 +423,7 @@ class Air:
             if not self.lock_step:
                 node.tx.sent(node.tx_place(self._now))
             elif self._started:
-                node.tx.sent(node.tx_place(min(listening)) if listening else node.tx.end)
+                node.tx.sent(node.tx_place(min(listening, default=self._now)))
             if was_full and not node.tx.full:
                 node.tx_room.notify_all()
 
@@ -411,6 +465,7 @@ class Air:
                         node.tx.fill(node.tx_place(self._now))
             self._note_sent()
             self._forget()
+            self._stepped = self._now
             return progress
 
     def _receive(self, node: Node) -> bool:
@@ -418,12 +473,20 @@ class Air:
             ways = self._mixer.ways(node, _BLOCKS_AT_ONCE)
             blocks = self._blocks_ready(node, ways)
             if not blocks:
+                self._feed(node, ways)
                 return False
             for way in ways:
-                way.sender.tx.fill(way.needed(blocks))
+                self._mixer.bring(node, way, way.needed(blocks))
             node.pending = self._mixer.receive(node, ways, blocks)
             node.next += blocks * HOP
         return self._hand_over(node)
+
+    def _feed(self, node: Node, ways: list[Way]) -> None:
+        """On the wall clock, a slow receiver takes what was sent while its block is not over."""
+        for way in () if self.lock_step else ways:
+            end = min(way.needed(1), way.sender.tx_place(self._now))
+            if end - way.sender.tx.written > PIECE and not way.conversion.trivial:
+                self._mixer.bring(node, way, end)
 
     def _hand_over(self, node: Node) -> bool:
         """Received samples into the queues: all on the wall clock, and as many as there is room for in lock-step."""
@@ -448,9 +511,9 @@ class Air:
 
     def _forget(self) -> None:
         """Transmissions are kept as long as somebody may still ask for them."""
-        oldest = min([self._now, *(node.next_seconds for node in self._listening())])
         for node in self.nodes:
-            self._mixer.forget(node, node.tx_place(oldest))
+            self._mixer.forget(node, self._now)
+        self._mixer.forget_faults(min([self._now, *(node.next_seconds for node in self._listening())]))
 
     def _apply_due(self) -> None:
         while self._due and self._is_due(self._due[0]):
@@ -471,6 +534,7 @@ class Air:
         elif fault.kind == "unplug" and node.plugged:
             node.plugged = node.closing = False
             node.queues.clear()
+            self._mixer.begin_anew(node.index)
             node.tx.close()
             self._maybe_stop()
             self._power_on(node)
@@ -481,10 +545,3 @@ class Air:
             node.plugged = True
             self.plugged(node.index)
             self._tell_all()
-
-
-def _check_size(samples: int, kernel_buffers: int) -> None:
-    if samples < 1:
-        refuse()
-    if samples * kernel_buffers > MOST_BUFFER_SAMPLES:
-        refuse(errno.ENOMEM)

@@ -20,6 +20,8 @@ from oac_blocks.radio.virtual.server import VirtualPlutos
 CLOCKS = ("wall", "lock-step")
 # Python's threads take turns. Of the usual 5 ms, a block that passes through some of them would lose too many.
 _SWITCH_SECONDS = 5e-4
+_POLL_SECONDS = 0.1
+_CLOSE_SECONDS = 1.0  # that threads have at the end; what they still compute is of no use to anybody
 
 app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
 
@@ -69,7 +71,9 @@ def main(
     """Serve simulated ADALM-Plutos that share one air, for pyadi-iio, GNU Radio and libiio's tools.
 
     Prints a line "uri ..." for each, then "ready", and runs until it is stopped. On the wall clock it says at the end
-    by how much its time was slower.
+    how many seconds have passed on the air, and how many on the wall clock. Clients can make it compute as much as they
+    like: its memory stays below 500 MB, and time on the air runs slower if need be. If it cannot go on, it says why and
+    ends with status 1.
 
     Example: oac-virtual-pluto --radios 3 --ppm 20 --snr 20 --channel indoor
     """
@@ -98,10 +102,15 @@ def main(
         sys.stdout.flush()
         if console:
             threading.Thread(target=_listen, args=(plutos,), daemon=True).start()
-        while not stop.wait(0.5):
+        while not stop.wait(_POLL_SECONDS) and plutos.failure is None:
             pass
+        plutos.close(_CLOSE_SECONDS)
+        if plutos.failure is not None:
+            typer.echo(f"oac-virtual-pluto: {plutos.failure_text}", err=True)
+            raise typer.Exit(1)
         if clock == "wall":
-            typer.echo(f"slowed {plutos.air.slowed_seconds:.3f} s of {plutos.air.now:.3f}")
+            air, wall = plutos.air.now, plutos.air.elapsed_seconds
+            typer.echo(f"{air:.3f} s passed on the air in {wall:.3f} s of the wall clock ({air / wall:.0%} of real time)")
 
 
 def _schedule(lines: list[str], radios: int) -> list[Fault]:

@@ -61,6 +61,9 @@ class Echoes:
         return self._gains(one, other, seconds) @ shapes, ahead
 
     def paths(self, one: int, other: int, seconds: float) -> Paths:
+        """At this time; gains of NaN at a time that is NaN."""
+        if np.isnan(seconds):
+            return Paths(self._delays, np.full(len(self._delays), np.nan, np.complex64))
         return Paths(self._delays, self._gains(one, other, np.array([seconds]))[0])
 
     def _gains(self, one: int, other: int, seconds: Floats) -> Samples:

@@ -23,7 +23,8 @@ TAPS = 129
 _HALF = TAPS // 2
 _KAISER = 7.0  # 70 dB
 _HALF_SINC = 24  # in samples of the slower side
-_PHASES = 1024
+_PHASES = 1024  # of the windowed sinc, between two samples of the slower side
+_WEIGHTS_AT_ONCE = 1 << 17  # taps of all samples that are interpolated together
 _PIECE = 8192
 _REACH = 1 << 14
 _LEAST_SHARE = 1e-3  # of the band: less than that is nothing
@@ -147,8 +148,10 @@ class Feeder:
         self._middle = np.concatenate((self._middle, piece))
         last = self._middle_first + len(self._middle) - 1 - self._half  # the last place that can be computed
         count = max(0, math.floor((last - self._start) / self._ratio) + 1 - self._out)
-        at = self._start + (self._out + np.arange(count)) * self._ratio - self._middle_first
-        if count:
+        if count and not self._middle.any():
+            self._push(np.zeros(count, np.complex64))
+        elif count:
+            at = self._start + (self._out + np.arange(count)) * self._ratio - self._middle_first
             self._push(interpolate(self._middle, at, self._half, min(1.0, 1 / self._ratio)))
         self._out += count
         keep_from = math.floor(self._start + self._out * self._ratio) - self._half - 1
@@ -167,15 +170,16 @@ def interpolate(x: Samples, at: npt.NDArray[np.float64], half: int, cutoff: floa
     """x between its samples, through a windowed sinc of 2 ``half`` taps that passes ``cutoff`` of the band."""
     taps, kernel = _sinc(half, cutoff)
     y = np.zeros(len(at), np.complex64)
-    for begin in range(0, len(at), 1024):
-        part = at[begin : begin + 1024]
+    phases, some = len(kernel) - 1, max(1, _WEIGHTS_AT_ONCE // len(taps))
+    for begin in range(0, len(at), some):
+        part = at[begin : begin + some]
         whole = np.floor(part).astype(np.int64)
-        phase = (part - whole) * _PHASES
-        row = np.minimum(phase.astype(np.int64), _PHASES - 1)
+        phase = (part - whole) * phases
+        row = np.minimum(phase.astype(np.int64), phases - 1)
         share = (phase - row).astype(np.float32)[:, None]
         weight = kernel[row] * (1 - share) + kernel[row + 1] * share
         index = np.clip(whole[:, None] + taps, 0, len(x) - 1)
-        y[begin : begin + 1024] = np.einsum("nt,nt->n", weight, x[index])
+        y[begin : begin + some] = np.einsum("nt,nt->n", weight, x[index])
     return y
 
 
@@ -183,6 +187,7 @@ def interpolate(x: Samples, at: npt.NDArray[np.float64], half: int, cutoff: floa
 def _sinc(half: int, cutoff: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
     """Where the taps are, and their weights for each of the phases."""
     taps = np.arange(1 - half, half + 1)
-    table = np.arange(_PHASES + 1)[:, None] / _PHASES - taps
+    phases = math.ceil(_PHASES * cutoff)  # a wider sinc is as smooth with fewer: the table's size stays
+    table = np.arange(phases + 1)[:, None] / phases - taps
     window = np.i0(_KAISER * np.sqrt(np.clip(1 - (table / half) ** 2, 0, None))) / np.i0(_KAISER)
     return taps, (cutoff * np.sinc(cutoff * table) * window).astype(np.float32)

@@ -22,10 +22,12 @@ from oac_blocks.radio.virtual.node import Node
 from oac_blocks.radio.virtual.receiver import Words, words_from_samples
 from oac_blocks.radio.virtual.settings import RadioSettings
 from oac_blocks.radio.virtual.timeline import Timeline
+from oac_blocks.radio.virtual.transmitter import PIECE
 
 Samples = npt.NDArray[np.complex64]
 _LISTEN_SAMPLES = 8192  # of a transmission, over which its power is taken where nobody streams
 KEPT_SAMPLES = 4 * BLOCK + HOP  # of a transmission, behind what the slowest receiver hears
+_MOST_WRITTEN = 1 << 18  # samples of a transmission: with more than that, only what is needed is kept
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,29 @@ class Mixer:
             carrier = 0.0 if looped else float(node.pluto.settings.rx_lo_hz)
             path = link.path(at, sender.tx_end, node.rx_end, delay, carrier)
             found.append(Way(sender, conversion, path, _lookahead(conversion)))
+        self._drop_feeders(node, found)
         return found
+
+    def bring(self, node: Node, way: Way, end: int) -> None:
+        """Write the sender's stream up to this place; what this receiver takes at another rate, piece by piece.
+
+        A block of a slow receiver covers millions of samples of a fast transmitter: they are never there at once.
+        """
+        tx = way.sender.tx
+        if way.conversion.trivial or tx.streaming:
+            tx.fill(end)
+        if way.conversion.trivial:
+            tx.write(end)
+            return
+        while True:
+            self._feeder(node, way).advance(min(tx.written, end) - tx.first)
+            if tx.written >= end:
+                return
+            if tx.written - tx.oldest > _MOST_WRITTEN:
+                self.forget(way.sender, math.inf)
+            some = min(end, tx.written + PIECE)
+            tx.fill(some)
+            tx.write(some)
 
     def receive(self, node: Node, ways: list[Way], blocks: int) -> Words:
         """The receiver's next blocks; the senders' streams must be there as far as they are needed."""
@@ -121,13 +145,31 @@ class Mixer:
         """A receiver that was closed for a while: nothing is kept of the time in between."""
         self._feeders = {key: value for key, value in self._feeders.items() if key[1] != receiver}
 
-    def forget(self, node: Node, place: int) -> None:
-        """No receiver will ask for what this radio sent before this place."""
-        kept = [place - KEPT_SAMPLES]
-        for (sender, _), (feeder, history) in self._feeders.items():
-            if sender == node.index and history is node.tx.history:
-                kept.append(feeder.needs_from + node.tx.first)
-        node.tx.forget(min(kept))
+    def forget(self, sender: Node, now: float) -> None:
+        """Keep of this radio's transmission what receivers may still ask for, those included that come now."""
+        tx, listening = sender.tx, [node for node in self.nodes if node.queues]
+        times = [node.next_seconds for node in listening]
+        kept = sender.tx_place(min([now, *times])) - KEPT_SAMPLES
+        if tx.written - kept > _MOST_WRITTEN:
+            # Receivers that take it at another rate need nothing but what their feeders have not read.
+            raw = [at for node, at in zip(listening, times, strict=True) if _conversion(sender, node).trivial]
+            kept = sender.tx_place(min(raw)) - KEPT_SAMPLES if raw else tx.written
+        for (index, _), (feeder, history) in self._feeders.items():
+            if index == sender.index and history is tx.history:
+                kept = min(kept, feeder.needs_from + tx.first)
+        tx.forget(kept)
+
+    def forget_faults(self, before: float) -> None:
+        """Fades and interferers that were over at this time."""
+        for faults in (self.fades, self.interferers):
+            faults[:] = [one for one in faults if (one.at_seconds or 0.0) + one.seconds > before]
+
+    def _drop_feeders(self, node: Node, ways: list[Way]) -> None:
+        """A feeder that nobody reads any more would keep its sender's whole transmission from then on."""
+        read = {way.sender.index for way in ways if not way.conversion.trivial}
+        stale = [key for key in self._feeders if key[1] == node.index and key[0] not in read]
+        for key in stale:
+            del self._feeders[key]
 
     def _may_hear(self, node: Node, sender: Node) -> bool:
         if sender is node and self.settings.leakage_db is None:
@@ -139,7 +181,6 @@ class Mixer:
         history, oldest, places = tx.history, tx.oldest - tx.first, way.path.places - tx.first
         if not way.conversion.trivial:
             feeder = self._feeder(node, way)
-            feeder.advance(tx.end - tx.first)
             history, oldest = feeder.history, feeder.oldest
             places = feeder.timeline.samples(tx.timeline.own(way.path.places))
             feeder.forget(math.floor(places[0]) - KEPT_SAMPLES)

@@ -27,7 +27,7 @@ class ReceiveQueue:
         self.block_samples, self.kernel_buffers, self.mask = block_samples, kernel_buffers, mask
         self._overflow = overflow
         self._filled: deque[Words] = deque()
-        self._filling: list[Words] = []
+        self._filling: Words | None = None  # a whole block; memory is taken as samples come
         self._filling_samples = 0
         self._held = False
         self._losing = False
@@ -35,6 +35,11 @@ class ReceiveQueue:
         self.overflows = 0
         self.places: deque[tuple[int, int]] = deque(maxlen=4096)  # (sample of the buffer, place), where it jumps
         self._taken = 0
+
+    @property
+    def reserved_samples(self) -> int:
+        """Samples of all its blocks."""
+        return self.kernel_buffers * self.block_samples
 
     @property
     def ready(self) -> bool:
@@ -51,30 +56,31 @@ class ReceiveQueue:
         if self.started_at is None:
             self.started_at = place
         while len(words):
-            if not self._filling and self.room_samples <= 0:
+            if self._filling is None and self.room_samples <= 0:
                 if not self._losing:
                     self._losing = True
                     self.overflows += 1
                     self._overflow()
                 return
-            if not self._filling:
+            if self._filling is None:
                 if not self.places or self._losing:
                     self.places.append((self._taken, place))
                 self._losing = False
+                self._filling = np.empty((self.block_samples, 2), np.int16)
             some = words[: self.block_samples - self._filling_samples]
-            self._filling.append(some)
+            self._filling[self._filling_samples : self._filling_samples + len(some)] = some
             self._filling_samples += len(some)
             self._taken += len(some)
             place += len(some)
             words = words[len(some) :]
             if self._filling_samples == self.block_samples:
-                self._filled.append(np.concatenate(self._filling))
-                self._filling, self._filling_samples = [], 0
+                self._filled.append(self._filling)
+                self._filling, self._filling_samples = None, 0
 
     def lose(self) -> None:
         """Something went wrong on the way: what is being filled is lost."""
         self._taken -= self._filling_samples
-        self._filling, self._filling_samples = [], 0
+        self._filling, self._filling_samples = None, 0
         self._losing = True
         self.overflows += 1
         self._overflow()

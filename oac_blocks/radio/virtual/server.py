@@ -7,6 +7,7 @@ import contextlib
 import logging
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
@@ -19,10 +20,17 @@ from oac_blocks.radio.virtual.session import Session
 
 _log = logging.getLogger(__name__)
 MOST_CONNECTIONS = 128  # of one radio; more are turned away at the door
+MOST_CONNECTIONS_OF_ALL = 512  # of all radios
+_CLOSE_SECONDS = 5.0  # that ``close`` waits for all threads together
+_RETRY_SECONDS = 0.1  # after a connection that could not be accepted
 
 
 class VirtualPlutos:
-    """Serves from ``with`` on. ``base_port`` 0 takes free ports. Loopback alone, unless another ``host`` is named."""
+    """Serves from ``with`` on. ``base_port`` 0 takes free ports. Loopback alone, unless another ``host`` is named.
+
+    If the thread that computes the air ends by an exception, ``failure`` is this exception, all clients are
+    disconnected, and leaving the ``with`` block raises RuntimeError.
+    """
 
     def __init__(
         self,
@@ -38,6 +46,7 @@ class VirtualPlutos:
         self._host = host
         self._lock = threading.Lock()
         self._stopping = False
+        self.failure: Exception | None = None  # why the air stopped, if it did so by itself
         self._threads: list[threading.Thread] = []
         self._connections: list[set[socket.socket]] = [set() for _ in range(settings.radios)]
         self._listeners: list[socket.socket | None] = []
@@ -62,17 +71,22 @@ class VirtualPlutos:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+        if self.failure is not None and error is None:
+            raise RuntimeError(self.failure_text) from self.failure
 
-    def close(self) -> None:
-        with self._lock:
-            self._stopping = True
-        self.air.stop()
-        self._close_listeners()
-        for radio in range(len(self.ports)):
-            self._hang_up(radio)
+    def close(self, seconds: float = _CLOSE_SECONDS) -> None:
+        """Disconnect all clients, and wait at most this long for the threads to end."""
+        until = time.monotonic() + seconds
+        self._end()
         for thread in list(self._threads):
-            if thread is not threading.current_thread():
-                thread.join(5)
+            if thread is not threading.current_thread() and thread.ident is not None:
+                thread.join(max(0.0, until - time.monotonic()))
+
+    @property
+    def failure_text(self) -> str:
+        """One line: what stopped the air."""
+        text = " ".join(str(self.failure).split())
+        return f"the air stopped: {type(self.failure).__name__}: {text}"
 
     def fault(self, line: str) -> None:
         """A line of the console (``faults``); ValueError if it is none."""
@@ -81,10 +95,19 @@ class VirtualPlutos:
     def _run_air(self) -> None:
         try:
             self.air.run()
-        except Exception:
-            # A fault of this program. Clients that wait get an error, and not silence for ever.
-            _log.exception("the air stopped")
-            self.air.stop()
+        except Exception as error:
+            # A fault of this program, or no memory. Clients get an error, and not silence for ever.
+            self.failure = error
+            _log.debug("the air stopped", exc_info=True)
+            self._end()
+
+    def _end(self) -> None:
+        with self._lock:
+            self._stopping = True
+        self.air.stop()
+        self._close_listeners()
+        for radio in range(len(self.ports)):
+            self._hang_up(radio)
 
     def _listen(self, port: int) -> socket.socket:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -133,34 +156,50 @@ class VirtualPlutos:
         while True:
             try:
                 connection, _ = listener.accept()
-            except OSError:
-                return  # closed: unplugged or at the end
+            except OSError as error:
+                if self._listeners[radio] is not listener:
+                    return  # closed: unplugged or at the end
+                _log.warning("radio %d could not accept a connection: %s", radio, error)
+                time.sleep(_RETRY_SECONDS)
+                continue
             with self._lock:
-                welcome = not self._stopping and len(self._connections[radio]) < MOST_CONNECTIONS
+                of_all = sum(map(len, self._connections))
+                room = len(self._connections[radio]) < MOST_CONNECTIONS and of_all < MOST_CONNECTIONS_OF_ALL
+                welcome = not self._stopping and room
                 if welcome:
                     self._connections[radio].add(connection)
             if not welcome or self._listeners[radio] is not listener:
-                _close(connection)
-                with self._lock:
-                    self._connections[radio].discard(connection)
+                self._drop(radio, connection)
                 continue
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._start(partial(self._serve, radio, connection), f"client of radio {radio}")
+            try:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._start(partial(self._serve, radio, connection), f"client of radio {radio}")
+            except (OSError, RuntimeError) as error:  # gone again, or no thread for it
+                _log.warning("radio %d could not serve a connection: %s", radio, error)
+                self._drop(radio, connection)
 
     def _serve(self, radio: int, connection: socket.socket) -> None:
         try:
             Session(connection, self.air, radio).serve()
         finally:
-            with self._lock:
-                self._connections[radio].discard(connection)
-            _close(connection)
+            self._drop(radio, connection)
+
+    def _drop(self, radio: int, connection: socket.socket) -> None:
+        with self._lock:
+            self._connections[radio].discard(connection)
+        _close(connection)
 
     def _start(self, target: Callable[[], None], name: str) -> None:
         thread = threading.Thread(target=target, name=name, daemon=True)
         with self._lock:
             self._threads = [one for one in self._threads if one.is_alive() or one.ident is None]
             self._threads.append(thread)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:  # the system has none left
+            with self._lock:
+                self._threads.remove(thread)
+            raise
 
 
 def _close(one: socket.socket) -> None:

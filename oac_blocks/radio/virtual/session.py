@@ -17,7 +17,7 @@ from oac_blocks.radio.virtual import commands
 from oac_blocks.radio.virtual.air import Air
 from oac_blocks.radio.virtual.attributes import Attribute, refuse
 from oac_blocks.radio.virtual.receiver import ReceiveQueue
-from oac_blocks.radio.virtual.transmitter import Buffer, samples_from_words
+from oac_blocks.radio.virtual.transmitter import Buffer, WordBlock
 
 _log = logging.getLogger(__name__)
 VERSION = "0.24.v0.24  "
@@ -181,7 +181,7 @@ class Session:
         while length:
             if not len(self._rx_left):
                 words = self._air.pop_rx(self._radio, queue, self._gone)
-                self._rx_left = memoryview(words.astype("<i2", copy=False).tobytes())
+                self._rx_left = memoryview(words.astype("<i2", copy=False)).cast("B")
             some, self._rx_left = self._rx_left[:length], self._rx_left[length:]
             self._send(b"%d\n%s" % (len(some), mask), some)
             mask = b""
@@ -195,8 +195,8 @@ class Session:
         if not 0 < length <= self._tx_bytes or length % step:
             refuse()
         self._send(b"0\n")
-        words = np.frombuffer(self._take(length), "<i2")
-        self._air.push_tx(self._radio, buffer, samples_from_words(words, self._tx_mask), self._gone)
+        words = np.frombuffer(self._take(length), "<i2").astype(np.int16, copy=False)
+        self._air.push_tx(self._radio, buffer, WordBlock(words, self._tx_mask), self._gone)
         self._send(b"%d\n" % length)
 
     # Bytes.
@@ -213,16 +213,18 @@ class Session:
         del self._received[: end + 1]
         return line if len(line) <= commands.MAX_LINE_BYTES else b"?"
 
-    def _take(self, length: int) -> bytes:
-        """The next bytes; no more memory is taken than has come."""
-        taken = bytearray(self._received[:length])
-        del self._received[:length]
-        while len(taken) < length:
-            some = self._socket.recv(min(length - len(taken), 4 * _RECEIVE_BYTES))
-            if not some:
-                raise _GoneError
-            taken += some
-        return bytes(taken)
+    def _take(self, length: int) -> bytearray:
+        """The next bytes, in one piece; of a large piece, pages of memory are taken as bytes come."""
+        taken, count = bytearray(length), min(length, len(self._received))
+        taken[:count] = self._received[:count]
+        del self._received[:count]
+        with memoryview(taken) as left:
+            while count < length:
+                some = self._socket.recv_into(left[count : count + 4 * _RECEIVE_BYTES])
+                if not some:
+                    raise _GoneError
+                count += some
+        return taken
 
     def _discard(self, length: int) -> None:
         while length > 0:
