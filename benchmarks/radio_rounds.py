@@ -117,7 +117,9 @@ class _Plutos:
         """By which share of its time the air was slower than the clock."""
         self._process.terminate()
         told, _ = self._process.communicate()
-        words = told.splitlines()[-1].split()  # "12.3 s passed on the air in 45.6 s of the wall clock (27% of real time)"
+        words = told.splitlines()[
+            -1
+        ].split()  # "12.3 s passed on the air in 45.6 s of the wall clock (27% of real time)"
         air, wall = float(words[0]), float(words[7])
         return (wall - air) / max(air, 1e-9)
 

@@ -110,7 +110,9 @@ def main(
             raise typer.Exit(1)
         if clock == "wall":
             air, wall = plutos.air.now, plutos.air.elapsed_seconds
-            typer.echo(f"{air:.3f} s passed on the air in {wall:.3f} s of the wall clock ({air / wall:.0%} of real time)")
+            typer.echo(
+                f"{air:.3f} s passed on the air in {wall:.3f} s of the wall clock ({air / wall:.0%} of real time)"
+            )
 
 
 def _schedule(lines: list[str], radios: int) -> list[Fault]:

@@ -181,7 +181,7 @@ class Session:
         while length:
             if not len(self._rx_left):
                 words = self._air.pop_rx(self._radio, queue, self._gone)
-                self._rx_left = memoryview(words.astype("<i2", copy=False)).cast("B")
+                self._rx_left = words.astype("<i2", copy=False).data.cast("B")
             some, self._rx_left = self._rx_left[:length], self._rx_left[length:]
             self._send(b"%d\n%s" % (len(some), mask), some)
             mask = b""
