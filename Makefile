@@ -10,10 +10,13 @@ export OPENBLAS_NUM_THREADS ?= 1
 ARGS ?=
 # Runs of test-repeat.
 N ?= 10
+# Length and schedule of soak; CONTRIBUTING.md says what it does.
+MINUTES ?= 30
+SEED ?= 1
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test test-all test-repeat lint check companion bench docs train clean
+.PHONY: help setup test test-all test-repeat soak lint check companion bench docs train clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -30,6 +33,9 @@ test-all: setup ## run all tests, the slow ones too
 # Every second run has busy loops beside it, one for each core. A stopped series goes on when it is called again.
 test-repeat: setup ## run the tests N times and count the failures of each test, as in: make test-repeat N=10
 	$(PYTHON_BIN) scripts/repeat_suite.py --runs $(N) -- $(PYTEST_OPTIONS) -m "not slow" $(ARGS)
+
+soak: setup ## train on virtual benches under seeded faults: MINUTES=30 SEED=1
+	$(PYTHON_BIN) -m tests.soak --minutes $(MINUTES) --seed $(SEED) $(ARGS)
 
 lint: setup ## ruff and mypy
 	$(PYTHON_BIN) -m ruff check .

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
@@ -37,12 +38,14 @@ class Link:
         self.sent_bytes, self.told = 0, set[bytes]()  # of models and changes: how much, and to how many
         self._context = zmq.Context()
         self._authenticator: ThreadAuthenticator | None = None
+        self._file: tuple[Path, int, int] | None = None  # of a Unix socket
         # Tried now, so that an address that is taken is known before the data is loaded; opened when the largest
         # message is known, since a socket applies its limits to connections that come after them.
         self._socket = self._context.socket(zmq.ROUTER)
         trial = self._context.socket(zmq.ROUTER)
         try:
             self.endpoint = _bind(trial, bind)
+            self._file = _file_of(self.endpoint)
         except LinkError:
             self.close()
             raise
@@ -64,6 +67,7 @@ class Link:
             self._authenticator = curve.guard(self._context, self.keys)
             curve.as_server(socket, self.keys)
         _bind(socket, self.endpoint)
+        self._file = _file_of(self.endpoint)
         self._tell(
             f"listening on {self.endpoint}, " + ("for clients with listed keys" if self.keys else "without keys")
         )
@@ -130,10 +134,23 @@ class Link:
             self.pump(deadline - time.monotonic())
 
     def close(self) -> None:
+        # ZeroMQ leaves the file of a Unix socket. If another server has taken the path over meanwhile, the file is its.
+        if self._file is not None and self._file == _file_of(self.endpoint):
+            self._file[0].unlink(missing_ok=True)
         self._socket.close(linger=200)
         if self._authenticator is not None:
             self._authenticator.stop()
         self._context.term()
+
+
+def _file_of(endpoint: str) -> tuple[Path, int, int] | None:
+    """Return what tells the file of a Unix socket from a later one at its path; None for other sockets, or no file."""
+    path = Path(endpoint.removeprefix("ipc://"))
+    try:
+        status = path.stat() if endpoint.startswith("ipc://") else None
+    except OSError:
+        return None
+    return None if status is None else (path, status.st_ino, status.st_ctime_ns)
 
 
 def _bind(socket: zmq.Socket[bytes], endpoint: str) -> str:

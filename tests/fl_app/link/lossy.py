@@ -6,6 +6,7 @@ import itertools
 import random
 import threading
 import time
+from pathlib import Path
 
 import zmq
 
@@ -14,7 +15,7 @@ class LossyProxy:
     """Clients connect to `front`; each has a connection of its own to the server behind. Order is kept."""
 
     def __init__(self, front, back, loss, delay_seconds, seed):
-        self._loss, self._delay, self._random = loss, delay_seconds, random.Random(seed)
+        self.loss, self._delay, self._random = loss, delay_seconds, random.Random(seed)
         self.lost, self.passed = 0, 0
         self._front, self._back, self._stopping = front, back, threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -26,6 +27,7 @@ class LossyProxy:
     def __exit__(self, *_):
         self._stopping.set()
         self._thread.join()
+        Path(self._front.removeprefix("ipc://")).unlink(missing_ok=True)
 
     def _run(self):
         context = zmq.Context()
@@ -47,7 +49,7 @@ class LossyProxy:
                 else:
                     identity = next(name for name, back in backs.items() if back is socket)
                     target, message = front, [identity, *frames]
-                if self._random.random() < self._loss:
+                if self._random.random() < self.loss:
                     self.lost += 1
                     continue
                 self.passed += 1

@@ -120,3 +120,17 @@ def test_address_that_is_taken(tmp_path):
     with pytest.raises(LinkError, match=f"cannot listen on {endpoint}: Address already in use"):
         Link(endpoint, None, lambda _text: None)
     context.destroy(linger=0)
+
+
+def test_server_removes_the_file_of_its_unix_socket_and_no_other(tmp_path):
+    file = tmp_path / "server"
+    link = Link(f"ipc://{file}", None, lambda _text: None)
+    assert file.is_socket()
+    link.close()
+    assert not file.exists()
+    first = Link(f"ipc://{file}", None, lambda _text: None)
+    second = Link(f"ipc://{file}", None, lambda _text: None)  # Unix sockets can be taken over
+    first.close()
+    assert file.is_socket()
+    second.close()
+    assert not list(tmp_path.iterdir())
