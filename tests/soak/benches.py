@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -19,6 +17,7 @@ from fl_app.runs import RunFolder
 from tests.fl_app.link.lossy import LossyProxy
 from tests.soak.schedule import Fault, Visit
 from tests.soak.stage import Stage, Violation
+from tests.support.ports import free_ports
 
 N = 2  # clients
 FREQUENCY = 2.4e9  # Hz: nothing leaves the computer
@@ -262,7 +261,7 @@ class Plutos:
     """The virtual Plutos of a bench, and their console."""
 
     def __init__(self, bench: Bench) -> None:
-        self._bench, self._port = bench, free_port(1 + N)
+        self._bench, self._port = bench, free_ports(1 + N)
         self.uris: list[str] = []
 
     def start(self) -> None:
@@ -334,7 +333,7 @@ class BenchPluto(PlutoBench, LinkExact):
     def start(self) -> None:
         self.plutos.start()
         self.proxy.__enter__()
-        port = free_port(8 + N)
+        port = free_ports(8 + N)
         address = f"tcp://127.0.0.1:{port}"
         for uri, client in zip(self.plutos.uris, (None, *range(N)), strict=True):
             own = () if client is None else ("--client", client)
@@ -368,17 +367,3 @@ BENCHES = {
     "train-pluto": TrainPluto,
     "bench-pluto": BenchPluto,
 }
-
-
-def free_port(count: int) -> int:
-    """Return the first of so many free ports in a row, below those that the kernel hands out by itself."""
-    for first in (random.randrange(20_000, 32_000) for _ in range(1000)):
-        with contextlib.ExitStack() as stack:
-            try:
-                for port in range(first, first + count):
-                    one = stack.enter_context(socket.socket())
-                    one.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return first
-    raise RuntimeError(f"no {count} free ports in a row")
