@@ -107,7 +107,8 @@ def settings_for(
     cfo = max(0.175, 2 * math.pi * 1e-6 * _PPM_SEARCHED * frequency_hz / num.sample_rate_hz)
     common = {"votes": votes, "repeats": repeats, "groups": groups, "max_cfo_rad": min(cfo, 1.5)}
     if clock == "lock-step":
-        return BenchSettings(clients, num, clock=clock, **common)  # type: ignore[arg-type]
+        # The air does not wait for a radio that is gone: in a second of the host many rounds may pass.
+        return BenchSettings(clients, num, clock=clock, retry_seconds=0.1, **common)  # type: ignore[arg-type]
     block = 1 << max(10, round(math.log2(_BLOCK_SECONDS * num.sample_rate_hz) - 0.3))
     # A look at the flags is a round trip, in each direction. It is soon enough before the round ends.
     stream = StreamConfig(block, kernel_buffers=16, primed_blocks=12, queued_blocks=4, blocks_per_poll=4)
@@ -166,6 +167,11 @@ class RoundOutcome:
     def voters(self) -> tuple[int, ...]:
         """Clients whose votes were sent."""
         return tuple(n for n, one in enumerate(self.answers) if one is not None and one.sent == "payload")
+
+    @property
+    def heard(self) -> tuple[int, ...]:
+        """Clients whose votes were sent, and that the server has heard: a radio may go away during a burst."""
+        return tuple(n for n in self.voters if math.isfinite(self.arrivals.offset_samples[n]))
 
     @property
     def states(self) -> list[str]:

@@ -36,7 +36,7 @@ class RoundFigures:
     air_cpu_seconds: float  # processor time of the simulated air
     seconds: float  # wall clock: the whole round
     # Over the link alone; runs of before it was there lack them.
-    absent_clients: int = 0  # not there, or later than the deadline
+    absent_clients: int = 0  # not there, later than the deadline, or not heard
     downlink_bytes: int | None = None  # to each client, the mean; the model itself has 4d
 
     def line(self) -> str:

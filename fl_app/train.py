@@ -83,7 +83,7 @@ class Training:
             train_seconds=train_seconds,
             air_cpu_seconds=air_cpu_seconds,
             seconds=time.perf_counter() - started,
-            **self.workers.figures(),
+            **{"absent_clients": uplink.unheard if uplink else 0, **self.workers.figures()},
         )
         self.rows.append(row)
         return row

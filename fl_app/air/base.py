@@ -21,7 +21,12 @@ class Uplink:
     air_seconds: float
     snr_db: float | None = None  # as measured by the server; None where nothing is measured
     pmepr_db: float | None = None  # 99.9 % point over the clients' symbols; None where there is no waveform
-    heard_all: bool = True  # False: somebody's payload did not get there, so nobody knows what should have come out
+    unheard: int = 0  # clients that were to send, and whose payload did not get there, or not all of it
+
+    @property
+    def heard_all(self) -> bool:
+        """Only then is it known what should have come out."""
+        return self.unheard == 0
 
 
 class Air(Protocol):

@@ -108,13 +108,16 @@ class PlutoAir:
         values, numbers = check_payload(payload, clients, t, self.mode, self.n_clients)
         self.start()
         ballots = ballots_of_all(values, numbers, self.n_clients)
+        heard = set(numbers.tolist())
 
         def send(first: int, stop: int) -> tuple[npt.NDArray[np.float32], float]:
             outcome = self._send(np.ascontiguousarray(ballots[:, first:stop]))
             assert outcome.soft_votes is not None
+            heard.intersection_update(outcome.heard)
             return outcome.soft_votes, outcome.snr_db
 
-        return uplink_in_bursts(values.shape[1], self.settings, send)
+        uplink = uplink_in_bursts(values.shape[1], self.settings, send)
+        return dataclasses.replace(uplink, unheard=len(numbers) - len(heard))
 
     def _send(self, votes: npt.NDArray[np.int8]) -> RoundOutcome:
         """Rounds until one has carried the votes of somebody."""

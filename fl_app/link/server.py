@@ -127,7 +127,7 @@ class LinkWorkers(InProcess):
                 clients = [one.client for one in self._ask("train", t) if one.sent]
             else:
                 self._absent = self._settings.clients.n - voters
-                return dataclasses.replace(uplink, heard_all=voters == len(reports))
+                return dataclasses.replace(uplink, unheard=len(reports) - voters)
 
     def _listen_to_radios(self, undecided_seconds: float) -> None:
         if self._should_stop() and undecided_seconds > STOP_SECONDS:

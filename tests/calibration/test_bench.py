@@ -2,6 +2,7 @@
 """The bench on virtual Plutos in lock-step: votes through the air, radios that are not there or vanish."""
 
 import math
+import time
 from functools import partial
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from calibration.bench import Bench, BenchError, BenchSettings
 from calibration.bench_plan import settings_for
+from calibration.bench_radios import RadioPlan
 from oac_blocks.dsp.numerology import Numerology
 from oac_blocks.radio.base import RadioError, StreamConfig
 from oac_blocks.radio.virtual.air_settings import spread
@@ -77,6 +79,27 @@ def test_a_client_that_is_gone_is_absent_and_its_votes_are_missing():
         assert "127.0.0.1" in outcomes[-1].absent[1]
         heard = [outcome for outcome in outcomes if outcome.soft_votes is not None]
         assert heard[-1].voters == (0,)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [1, 10])
+def test_on_the_wall_clock_a_client_that_was_unplugged_is_back(seconds):
+    plan = partial(RadioPlan, frequency_hz=2.4e9, sample_rate_hz=0.6e6, rx_gain_db=50.0, tx_gain_db=-10.0)
+    with VirtualPlutos(spread(3, 1, ppm=20, snr_db=26)) as served:
+        radios = plan(served.uris[0], tuple(served.uris[1:]))
+        with radios.bench(radios.bench_settings()) as bench:
+            wait_for(bench, lambda outcome: outcome.all_tracking)
+            served.fault(f"unplug 2 {seconds}")
+            wait_for(bench, lambda outcome: outcome.states[1] == "absent")
+            back = wait_for(bench, lambda outcome: outcome.all_tracking and outcome.kind == "payload")
+            assert back.absent == ("", "")
+
+
+def wait_for(bench, happened):
+    deadline = time.monotonic() + 200
+    while not happened(outcome := bench.play()):
+        assert time.monotonic() < deadline, outcome.states
+    return outcome
 
 
 def test_a_radio_that_is_not_there_is_named_and_the_others_are_let_go():

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from calibration.cli import app
 from oac_blocks.radio.virtual.air_settings import spread
+from oac_blocks.radio.virtual.faults import parse_fault
 from oac_blocks.radio.virtual.server import VirtualPlutos
 from tests.support.radios import assert_as_found
 
@@ -22,9 +23,10 @@ def call(*arguments):
 
 
 @contextmanager
-def radios(count, **air):
+def radios(count, faults=(), **air):
     options = {"ppm": 20, "wobble_ppm": 1, "snr_db": 26, **air}
-    with VirtualPlutos(spread(count, 1, **options), lock_step=True) as served:
+    schedule = [parse_fault(line, count) for line in faults]
+    with VirtualPlutos(spread(count, 1, **options), lock_step=True, faults=schedule) as served:
         yield served
 
 
@@ -158,6 +160,23 @@ def test_track_logs_what_report_reads(tmp_path):
     result = call("report", log)
     assert result.exit_code == 0
     assert "1 clients tracking after 2 rounds; offsets 0.0" in result.stdout
+
+
+@pytest.mark.parametrize(("seconds", "rounds"), [(1, 28), pytest.param(10, 110, marks=pytest.mark.slow)])
+def test_track_goes_on_while_a_radio_is_unplugged_and_it_comes_back(tmp_path, seconds, rounds):
+    """Seconds of the air; a round lasts some 0.2 s at this rate."""
+    log = tmp_path / "bench.jsonl"
+    with radios(3, faults=[f"1.6 unplug 2 {seconds}"]) as served:
+        result = bench(served, "--rounds", rounds, "--rate", 0.6e6, "--log", log, "--json", command="track")
+    assert result.exit_code == 0, result.output
+    value = json.loads(result.stdout)
+    assert (value["rounds"], value["all_tracking"]) == (rounds, True)
+    played = [json.loads(line) for line in log.read_text().splitlines()]
+    states = [line["states"] for line in played if "states" in line]
+    gone = [n for n, (_, second) in enumerate(states) if second == "absent"]
+    assert gone, states
+    assert all(states[n][0] == "tracking" for n in gone)
+    assert states[gone[0] - 1] == states[-1] == ["tracking", "tracking"]
 
 
 def test_measure_shows_offsets_without_correction():

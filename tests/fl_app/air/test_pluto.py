@@ -124,6 +124,34 @@ def test_who_does_not_take_part_abstains_and_who_is_unplugged_is_missed():
         air.close()
 
 
+@pytest.mark.parametrize("seconds", [1, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_radio_that_is_unplugged_for_a_while_is_counted_and_comes_back(seconds):
+    """Seconds of the air, at a rate at which a round lasts some 0.2 s. The other client's votes come through."""
+    rng = np.random.default_rng(3)
+    with radios() as served:
+        air = made(served, sample_rate_hz=0.6e6)
+        air.start()
+        unheard = []
+        for t in range(2000):
+            if t == 2:
+                began = served.air.now
+                served.fault(f"unplug 2 {seconds}")
+            votes = own_votes(rng, 200)
+            uplink = air.uplink(votes, np.arange(2), t)
+            unheard.append(uplink.unheard)
+            assert uplink.heard_all == (uplink.unheard == 0)
+            assert np.array_equal(np.sign(uplink.received[1::2]), votes[0, 1::2])  # where client 0 votes
+            if uplink.heard_all:
+                assert np.array_equal(np.sign(uplink.received), votes.sum(axis=0))
+            if t > 2 and unheard[-3:] == [0, 0, 0]:
+                break
+        assert served.air.now - began > seconds
+        air.close()
+    # Once gone, and once back.
+    assert unheard[:2] == [0, 0]
+    assert set(unheard[2:-3]) == {1}
+
+
 def test_a_dry_run_that_fails_is_refused_with_the_reason():
     with radios() as served:
         with pytest.raises(PlutoError, match=r"not ready: no Pluto at ip:127\.0\.0\.1:1: Connection refused"):
@@ -204,7 +232,14 @@ def test_training_goes_on_while_a_client_is_unplugged_and_comes_back(tmp_path):
     assert len(rows) == 25
     assert [True, True, False] in voters[8:13]
     assert voters[-1] == [True, True, True]
+    absent = [row.absent_clients for row in rows]
+    assert absent[:8] == [0] * 8
+    assert absent[8:13] == [1] * 5
+    assert absent[-1] == 0
+    assert result["absent_clients"] == sum(absent)
     # Chance is 1 in 26; the simulated airs come to 0.28 in as many rounds.
     assert rows[0].test_accuracy < 3 / LETTERS
     assert result["test_accuracy"] > 0.2
-    assert all(row.vote_error_rate < 0.1 for row in rows)
+    # Where somebody's votes were not heard, nobody knows what should have come out.
+    assert [row.vote_error_rate is None for row in rows] == [count > 0 for count in absent]
+    assert all(row.vote_error_rate < 0.1 for row in rows if row.vote_error_rate is not None)
