@@ -51,19 +51,21 @@ def main(
 
 @app.command()
 def simulate(
-    clients: Annotated[int, typer.Option(help="How many, 1 to 64.")] = 5,
-    ppm: Annotated[float, typer.Option(help="Clocks are off by up to this, either way.")] = 20.0,
+    clients: Annotated[int, typer.Option(help="Number of clients, 1 to 64.")] = 5,
+    ppm: Annotated[float, typer.Option(help="Largest error of a clock, either way, ppm.")] = 20.0,
     walk: Annotated[float, typer.Option(help="Standard deviation of a clock's walk after one second, ppm.")] = 0.1,
     snr: Annotated[float, typer.Option(help="SNR of a client's subcarrier and of the trigger, dB.")] = 15.0,
     delay_spread: Annotated[
         float, typer.Option(help="RMS delay spread of Rayleigh echoes, nanoseconds. 0: one path.")
     ] = 0.0,
     turnaround: Annotated[float, typer.Option(help="From the trigger to the answer, milliseconds.")] = 20.0,
-    sample_rate: Annotated[float, typer.Option(help="Samples a second.")] = 20e6,
-    rounds: Annotated[int, typer.Option(help="How many.")] = 200,
-    tolerance: Annotated[float, typer.Option(help="RMS that the residuals may have, samples.")] = 0.5,
+    sample_rate: Annotated[float, typer.Option(help="Samples per second.")] = 20e6,
+    rounds: Annotated[int, typer.Option(help="Number of rounds.")] = 200,
+    tolerance: Annotated[float, typer.Option(help="Largest RMS of the residuals, samples.")] = 0.5,
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 1,
-    log: Annotated[Path | None, typer.Option(help="Write all rounds to this file, for the command report.")] = None,
+    log: Annotated[
+        Path | None, typer.Option(help="Write every round to this new file, for the command report.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run the loop against virtual radios: own clocks, offsets, carriers, noise, echoes; real estimators.

@@ -25,7 +25,11 @@ def clear_errors() -> Iterator[None]:
 
     try:
         yield
-    except (OSError, ValueError, RadioError) as error:
+    except OSError as error:
+        about = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"error: {about}{error.strerror or error}", err=True)
+        raise typer.Exit(BAD_INPUT) from None
+    except (ValueError, RadioError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(BAD_INPUT) from None
     except BenchError as error:

@@ -20,18 +20,23 @@ if TYPE_CHECKING:
     from calibration.bench_table import BenchTable
     from calibration.cli_bench import RadioSession
 
-Server = Annotated[str, typer.Option(help="The server's radio: ip:192.168.2.1, usb:1.2.5.")]
-Clients = Annotated[list[str], typer.Option("--client", help="A client's radio. Give one for each.")]
-Frequency = Annotated[
-    float | None, typer.Option(help="Hz, one that you may transmit on. Nothing is transmitted without it.")
+Server = Annotated[str, typer.Option(help="Uri of the server's radio, such as ip:192.168.2.1 or usb:1.2.5.")]
+Clients = Annotated[
+    list[str], typer.Option("--client", help="Uri of a client's radio. Repeat the option for each client.")
 ]
-Rate = Annotated[float, typer.Option(help="Samples a second, the same for all radios.")]
-RxGain = Annotated[float, typer.Option(help="Of all receivers, dB.")]
-TxGain = Annotated[float, typer.Option(help="Of all transmitters, dB: from -89.75 to 0.")]
-Clock = Annotated[str, typer.Option(help="wall, or lock-step for virtual radios on that clock.")]
-Tolerance = Annotated[float, typer.Option(help="How far off a client may be heard, samples.")]
-Save = Annotated[Path | None, typer.Option(help="Keep what was learnt in this file, by serial numbers.")]
-Start = Annotated[Path | None, typer.Option(help="Begin the search where this file says; it is not trusted.")]
+Frequency = Annotated[
+    float | None,
+    typer.Option(help="Carrier frequency in Hz, one that you may transmit on. Nothing is sent without it."),
+]
+Rate = Annotated[float, typer.Option(help="Sample rate of all radios, samples per second.")]
+RxGain = Annotated[float, typer.Option(help="Gain of all receivers, dB.")]
+TxGain = Annotated[float, typer.Option(help="Gain of all transmitters, dB, from -89.75 to 0.")]
+Clock = Annotated[str, typer.Option(help="The radios' clock: wall, or lock-step for virtual radios that run on it.")]
+Tolerance = Annotated[float, typer.Option(help="Largest offset at which a client counts as aligned, samples.")]
+Save = Annotated[Path | None, typer.Option(help="Save what was learnt to this file (TOML), by serial number.")]
+Start = Annotated[
+    Path | None, typer.Option(help="Start the search from this saved file. Every value is measured anew.")
+]
 
 
 _LEFT = (
@@ -49,7 +54,10 @@ def register(app: typer.Typer) -> None:
 
 
 def probe(
-    uris: Annotated[list[str] | None, typer.Argument(metavar="[URI]...", help="Without any, a scan.")] = None,
+    uris: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[URI]...", help="Radios, such as ip:192.168.2.1. Without any, libiio scans for them."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Which radios are there, and are they ready? Nothing is set on them, and nothing is sent.
@@ -103,11 +111,14 @@ def probe(
 
 
 def loopback_test(
-    uri: Annotated[str, typer.Argument(help="ip:192.168.2.1, usb:1.2.5.")],
-    rate: Annotated[list[float] | None, typer.Option(help="May be repeated. Default: 1e6, 2.5e6, 4e6.")] = None,
-    seconds: Annotated[float, typer.Option(help="How long at each rate.")] = 2.0,
-    block: Annotated[int, typer.Option(help="Samples in a block.")] = 32_768,
-    buffers: Annotated[int, typer.Option(help="Kernel buffers.")] = 8,
+    uri: Annotated[str, typer.Argument(help="The radio, such as ip:192.168.2.1 or usb:1.2.5.")],
+    rate: Annotated[
+        list[float] | None,
+        typer.Option(help="Sample rate, samples per second; may be repeated. Default: 1e6, 2.5e6, 4e6."),
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="Duration of the test at each rate, seconds.")] = 2.0,
+    block: Annotated[int, typer.Option(help="Length of a block, samples.")] = 32_768,
+    buffers: Annotated[int, typer.Option(help="Number of kernel buffers, each of one block.")] = 8,
     as_json: Json = False,
 ) -> None:
     """Is the stream whole, and at which rates? Through the chip's own digital loopback: nothing is transmitted.
@@ -160,7 +171,7 @@ def measure(
     rx_gain: RxGain = 40.0,
     tx_gain: TxGain = -30.0,
     clock: Clock = "wall",
-    rounds: Annotated[int, typer.Option(help="At most.")] = 20,
+    rounds: Annotated[int, typer.Option(help="Give up after so many rounds.")] = 20,
     as_json: Json = False,
 ) -> None:
     """Offset, frequency, drift and power of each client, once: what there is to be corrected.
@@ -194,7 +205,7 @@ def align(
     rx_gain: RxGain = 40.0,
     tx_gain: TxGain = -30.0,
     clock: Clock = "wall",
-    rounds: Annotated[int, typer.Option(help="At most.")] = 100,
+    rounds: Annotated[int, typer.Option(help="Give up after so many rounds.")] = 100,
     save: Save = None,
     start: Start = None,
     as_json: Json = False,
@@ -247,9 +258,13 @@ def track(
     rx_gain: RxGain = 40.0,
     tx_gain: TxGain = -30.0,
     clock: Clock = "wall",
-    rounds: Annotated[int, typer.Option(help="How many; Ctrl-C ends it earlier.")] = 1000,
-    log: Annotated[Path | None, typer.Option(help="Write all rounds to this file, for the command report.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="A picture at the end. Default: the log's name with .png.")] = None,
+    rounds: Annotated[int, typer.Option(help="Number of rounds. Ctrl-C ends it earlier.")] = 1000,
+    log: Annotated[
+        Path | None, typer.Option(help="Write every round to this new file, for the command report.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the log to this file at the end. Default: the log's name with .png.")
+    ] = None,
     save: Save = None,
     start: Start = None,
     as_json: Json = False,

@@ -43,28 +43,36 @@ def summary(log: CalibrationLog) -> dict[str, Any]:
 
 def draw(log: CalibrationLog, path: Path) -> None:
     """Writes the picture; the file is there whole or not at all."""
+    drawn = figure(log)
+    part = path.with_name(path.name + ".part")
+    try:
+        drawn.savefig(part, dpi=110, format=path.suffix.lstrip(".") or "png")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def figure(log: CalibrationLog) -> Figure:
+    """Four axes: offsets, their histogram, the clocks, and errors beside their bounds."""
     with mpl.rc_context({"axes.grid": True, "grid.alpha": 0.3, "font.size": 9}):
-        figure = Figure(figsize=(11, 7.5), layout="constrained")
-        (offsets, histogram), (clocks, bounds) = figure.subplots(2, 2)
+        drawn = Figure(figsize=(11, 7.5), layout="constrained")
+        (offsets, histogram), (clocks, bounds) = drawn.subplots(2, 2)
         _draw_offsets(offsets, log)
         _draw_histogram(histogram, log)
         _draw_clocks(clocks, log)
         _draw_bounds(bounds, log)
-        part = path.with_name(path.name + ".part")
-        try:
-            figure.savefig(part, dpi=110, format=path.suffix.lstrip(".") or "png")
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        return drawn
 
 
 def _draw_offsets(axes: Axes, log: CalibrationLog) -> None:
     offsets = log.columns["offset_samples"]
-    for client in _drawn(log):
+    heard = [client for client in _drawn(log) if np.isfinite(offsets[:, client]).any()]
+    for client in heard:
         axes.plot(log.rounds, offsets[:, client], ".", markersize=3, color=_colour(client), label=f"client {client}")
     axes.set_yscale("symlog", linthresh=0.1)
     axes.set(xlabel="round", ylabel="measured offset (samples)", title=_title("Offset against round", log))
-    axes.legend(fontsize=7, ncols=2, loc="upper right")
+    if heard:
+        axes.legend(fontsize=7, ncols=2, loc="upper right")
 
 
 def _draw_histogram(axes: Axes, log: CalibrationLog) -> None:
@@ -97,24 +105,34 @@ def _draw_clocks(axes: Axes, log: CalibrationLog) -> None:
 
 
 def _draw_bounds(axes: Axes, log: CalibrationLog) -> None:
-    """RMS of what is measured and what is left, beside what the bound allows for the measurement."""
+    """RMS of what is measured and what is left, beside what the bound allows for the measurement.
+
+    What is left is the truth, which only a simulation knows. Of radios the measured offsets are drawn instead.
+    """
     lock = summary(log)["rounds_to_lock"]
     clients = np.arange(log.clients)
     after = _after(log, lock)
     residual = log.columns["residual_samples"][after]
-    error = log.columns["offset_samples"][after] - residual
+    offset = log.columns["offset_samples"][after]
+    simulated = bool(np.isfinite(residual).any())
     sigma = log.columns["sigma_samples"][after]
+    known = (
+        [(residual, "true residual, RMS", "o"), (offset - residual, "error of the measured offset, RMS", "s")]
+        if simulated
+        else [(offset, "measured offset, RMS", "o")]
+    )
     for values, label, marker in (
-        (residual, "true residual, RMS", "o"),
-        (error, "error of the measured offset, RMS", "s"),
-        (sigma, "its bound", "_"),
+        *known,
+        (sigma, "bound of the measurement", "_"),
         (log.columns["doubt_samples"][after], "the tracker's own standard deviation", "x"),
     ):
         rms = [_rms(values[:, client][np.isfinite(values[:, client])]) for client in clients]
-        axes.semilogy(clients, [np.nan if v is None else v for v in rms], marker, label=label)
+        if any(value is not None for value in rms):
+            axes.semilogy(clients, [np.nan if v is None else v for v in rms], marker, label=label)
     axes.set(xlabel="client", ylabel="samples", title="Errors and bounds, payload after the lock")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.legend(fontsize=7)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=7)
 
 
 def _without_jumps(lead: Floats) -> Floats:

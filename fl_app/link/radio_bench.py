@@ -106,6 +106,8 @@ class RadioBench:
         if not self._states and self.last_call is None:
             return f"nothing was heard of the flowgraph at {self.address} in {seconds:g} s; is `fl_app radio` running?"
         states = ", ".join(self._states) or "unknown"
+        if self.decided == float("-inf") and "tracking" not in self._states:
+            return f"the flowgraph at {self.address} is still calibrating its clients after {seconds:g} s: {states}"
         return f"the flowgraph at {self.address} brought too few votes in {seconds:g} s; its clients are: {states}"
 
     def close(self) -> None:

@@ -109,7 +109,8 @@ class PlutoRadio(Radio):
         require(self._streams is None, "set_digital_loopback", "a radio that streams", "called before start")
         off = self.config.tx_lo_hz is None
         require(off, "tx_lo_hz", self.config.tx_lo_hz, "None for a test that is not to be heard")
-        pluto_state.set_loopback(self._opened().ctx, int(on))
+        with self._errors("loop back"):
+            pluto_state.set_loopback(self._opened().ctx, int(on))
         self._looped = on
 
     def _take_over(self, device: Any, transmits: bool) -> None:
@@ -193,7 +194,8 @@ class PlutoRadio(Radio):
         try:
             yield
         except OSError as error:
-            raise RadioError(f"cannot {doing} {self.uri}: {error.strerror or error}") from error
+            busy = ": another program streams with it; end that one first" if error.errno == errno.EBUSY else ""
+            raise RadioError(f"cannot {doing} {self.uri}: {error.strerror or error}{busy}") from error
         except RadioError as error:
             if self.uri in str(error):
                 raise

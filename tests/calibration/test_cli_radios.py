@@ -179,6 +179,13 @@ def test_track_goes_on_while_a_radio_is_unplugged_and_it_comes_back(tmp_path, se
     assert states[gone[0] - 1] == states[-1] == ["tracking", "tracking"]
 
 
+def test_an_error_of_the_system_names_its_file(tmp_path):
+    with radios(2) as served:
+        result = bench(served, "--rounds", 1, "--log", tmp_path / "nowhere" / "bench.jsonl", command="track")
+    assert result.exit_code == 2
+    assert f"error: {tmp_path / 'nowhere' / 'bench.jsonl'}: No such file or directory" in result.stderr
+
+
 def test_measure_shows_offsets_without_correction():
     """Two kinds of truth: streams that begin up to 2,000 samples apart, and delays of up to 20 us."""
     with radios(2) as served:

@@ -237,3 +237,13 @@ def test_started_twice_or_not_at_all(plutos, radio):
     one.stop()
     one.start(STREAM)
     assert one.receive().first_sample == 0
+
+
+def test_a_radio_that_another_program_streams_with_is_named(plutos, radio, client, monkeypatch):
+    monkeypatch.setattr(pluto, "_FREE_SECONDS", 0.1)
+    served = plutos(1)
+    other = client(served.uris[0])
+    other.tx_cyclic_buffer = True
+    other.tx(np.zeros(1024))
+    with pytest.raises(RadioError, match=rf"cannot start {served.uris[0]}: .*busy: another program streams with it"):
+        radio(served.uris[0]).start(STREAM)

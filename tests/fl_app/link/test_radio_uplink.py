@@ -191,6 +191,22 @@ def test_fewer_than_needed_are_never_enough(flowgraph, monkeypatch, states):
         flowgraph.uplink(script, min_clients=2).collect([0, 1, 2], 0, K, AIR)
 
 
+def test_radios_that_have_just_started_are_calibrating(flowgraph, monkeypatch):
+    """ "Too few votes" would sound like a fault of a bench that needs some more seconds."""
+    monkeypatch.setattr(radio_uplink, "FRUITLESS_SECONDS", 0.2)
+
+    def script(it):
+        it.report("uncalibrated", "acquiring", "fine")
+        for number in range(10_000):
+            it.call(number)
+            yield
+
+    with pytest.raises(
+        TooFewVotersError, match=r"is still calibrating its clients after 0\.2 s: uncalibrated, acquiring, f"
+    ):
+        flowgraph.uplink(script, min_clients=2).collect([0, 1, 2], 0, K, AIR)
+
+
 def test_as_many_as_there_are_is_enough(flowgraph):
     """Of those that are needed one had no finite gradients, and so has nothing to send."""
 
