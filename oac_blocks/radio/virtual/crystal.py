@@ -44,13 +44,15 @@ class Crystal:
         self._settings = settings
         self._rng = np.random.default_rng(seed)
         self._walked_ppm = 0.0
-        self._added: list[tuple[float, float]] = []  # (from this time on, ppm): a step of the rate
+        self._added: list[tuple[float, float]] = []  # (from this time on, ppm): a step of the rate that is to come
+        self._added_ppm = 0.0  # the sum of those that came
         self._first = 0  # number of the oldest step that is kept
         self._lead = np.zeros(1)  # at the beginning of each step, and at the end of the last
 
     def add_ppm(self, ppm: float, from_seconds: float) -> None:
         """The rate changes by this much from then on, as soon as a step that is not drawn yet begins."""
         self._added.append((from_seconds, real("ppm", ppm, -_MOST_PPM, _MOST_PPM)))
+        self._added.sort(key=lambda one: one[0])
 
     def rate_ppm(self, seconds: float) -> float:
         """The rate in the step that this time falls into."""
@@ -96,9 +98,10 @@ class Crystal:
         return true
 
     def _reach(self, seconds: float) -> None:
-        missing = math.ceil(seconds / STEP_SECONDS) + 1 - (self._first + len(self._lead) - 1)
-        if missing <= 0:
-            return
+        while (missing := math.ceil(seconds / STEP_SECONDS) + 1 - (self._first + len(self._lead) - 1)) > 0:
+            self._draw(min(missing, _KEPT_STEPS))
+
+    def _draw(self, missing: int) -> None:
         begin = self._first + len(self._lead) - 1
         times = STEP_SECONDS * (begin + np.arange(missing))
         s = self._settings
@@ -110,8 +113,13 @@ class Crystal:
             self._walked_ppm = float(path[-1])
         if s.wobble_ppm:
             ppm += s.wobble_ppm * np.sin(2 * np.pi * (times / s.wobble_seconds + s.wobble_turns))
+        # In the order of their times, so that the rounding does not depend on how many steps are drawn at a time.
+        added_ppm = np.full(missing, self._added_ppm)
         for start, added in self._added:
-            ppm[times >= start - 1e-9] += added
+            added_ppm[times >= start - 1e-9] += added
+        self._added_ppm = float(added_ppm[-1])
+        self._added = [one for one in self._added if one[0] - 1e-9 > times[-1]]
+        ppm += added_ppm
         ppm = np.clip(ppm, -_MOST_PPM, _MOST_PPM)
         lead = _running_sum(float(self._lead[-1]), 1e-6 * ppm * STEP_SECONDS)
         self._lead = np.concatenate((self._lead, lead))
