@@ -97,17 +97,18 @@ def test_an_air_that_fails_is_told_and_lets_nobody_wait():
     def fail(radio):
         raise ArithmeticError(f"radio {radio}\nis unlucky")
 
-    with (
-        pytest.raises(RuntimeError, match="the air stopped: ArithmeticError: radio 0 is unlucky"),
-        VirtualPlutos(AirSettings((CrystalSettings(),) * 2)) as served,
-    ):
-        line = Line(served.ports[1])
-        assert line.ask("OPEN cf-ad9361-lpc 4194304 00000003") == 0
-        served.air.unplugged = fail
-        served.fault("unplug 0")
-        until(lambda: served.failure is not None)
-        assert line.file.read() == b""  # the connection is closed
-        line.close()
+    def serve():
+        with VirtualPlutos(AirSettings((CrystalSettings(),) * 2)) as served:
+            line = Line(served.ports[1])
+            assert line.ask("OPEN cf-ad9361-lpc 4194304 00000003") == 0
+            served.air.unplugged = fail
+            served.fault("unplug 0")
+            until(lambda: served.failure is not None)
+            assert line.file.read() == b""  # the connection is closed
+            line.close()
+
+    with pytest.raises(RuntimeError, match="the air stopped: ArithmeticError: radio 0 is unlucky"):
+        serve()
 
 
 def test_a_slow_receiver_hears_a_fast_generator_in_little_memory():
@@ -127,6 +128,19 @@ def test_a_slow_receiver_hears_a_fast_generator_in_little_memory():
     assert np.abs(heard) == pytest.approx(512, abs=6)  # a quarter of full scale; the filters pass 0.1 dB less or more
     assert np.mean(turn) == pytest.approx(30e3, rel=1e-3)
     assert peak < 20e6
+
+
+def test_a_receiver_at_another_rate_begins_where_all_before_is_forgotten():
+    """Its filter would look back at 64 samples more."""
+    one = air(2, rates=(RATE, RATE // 2))
+    buffer, tx = one.open_tx(0, BLOCK, cyclic=False), one.nodes[0].tx
+    send(one, buffer, 3, [])
+    tx.write(tx.end)
+    tx.forget(tx.end)
+    queue = one.open_rx(1, 4096, 3)
+    send(one, buffer, 2, [queue])
+    heard = hear(one, queue, 3)
+    assert np.abs(heard[4096:]) == pytest.approx(0.1 * 2048, abs=2)
 
 
 @pytest.mark.parametrize("leaves", ["closes", "retunes"])

@@ -16,7 +16,7 @@ from oac_blocks.radio.virtual import link
 from oac_blocks.radio.virtual.air_settings import AirSettings
 from oac_blocks.radio.virtual.echoes import AHEAD, Echoes
 from oac_blocks.radio.virtual.faults import Fault
-from oac_blocks.radio.virtual.feeder import Conversion, Feeder, filtered
+from oac_blocks.radio.virtual.feeder import TAPS, Conversion, Feeder, filtered
 from oac_blocks.radio.virtual.gain_control import GainControl
 from oac_blocks.radio.virtual.node import Node
 from oac_blocks.radio.virtual.receiver import Words, words_from_samples
@@ -192,7 +192,8 @@ class Mixer:
         there = self._feeders.get(key)
         if there is not None and there[0].conversion == way.conversion and there[1] is tx.history:
             return there[0]
-        start = max(0, tx.oldest - tx.first, math.floor(way.path.places[0]) - tx.first - 2 * BLOCK)
+        # What its filter looks back at must be kept, or be the silence before sample 0.
+        start = max(0, tx.oldest - tx.first + TAPS // 2, math.floor(way.path.places[0]) - tx.first - 2 * BLOCK)
         timeline = Timeline(tx.timeline.rate_hz, tx.timeline.first - tx.first, tx.timeline.own_seconds)
         feeder = Feeder(way.conversion, tx.history, timeline, start)
         self._feeders[key] = (feeder, tx.history)
