@@ -21,8 +21,8 @@ RX, TX, PHY = "cf-ad9361-lpc", "cf-ad9361-dds-core-lpc", "ad9361-phy"
 class Line:
     """A connection, spoken by hand."""
 
-    def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+    def __init__(self, address):
+        self.socket = socket.create_connection(address, timeout=20)
         self.file = self.socket.makefile("rb")
 
     def ask(self, line, payload=b""):
@@ -44,7 +44,7 @@ class Line:
 @pytest.fixture
 def line(plutos):
     served = plutos(1, lock_step=True, expected=0)
-    one = Line(served.ports[0])
+    one = Line(served.addresses[0])
     yield one
     one.close()
 
@@ -135,10 +135,10 @@ def test_buffers_by_hand(line):
 
 
 def test_who_leaves_frees_the_buffer(plutos):
-    port = plutos(1, lock_step=True, expected=0).ports[0]
-    one = Line(port)
+    address = plutos(1, lock_step=True, expected=0).addresses[0]
+    one = Line(address)
     assert one.ask(f"OPEN {TX} 256 00000003 CYCLIC") == 0
-    two = Line(port)
+    two = Line(address)
     assert two.ask(f"OPEN {TX} 256 00000003 CYCLIC") == -errno.EBUSY
     one.close()
     while (answer := two.ask(f"OPEN {TX} 256 00000003 CYCLIC")) == -errno.EBUSY:
@@ -150,7 +150,7 @@ def test_who_leaves_frees_the_buffer(plutos):
 def test_who_leaves_while_reading_is_let_go(plutos):
     """Nothing will ever come: the other radio is expected, and is not there."""
     served = plutos(2, lock_step=True)
-    one = Line(served.ports[0])
+    one = Line(served.addresses[0])
     assert one.ask(f"OPEN {RX} 256 00000003") == 0
     one.socket.sendall(f"READBUF {RX} 1024\r\n".encode())
     one.close()
@@ -160,9 +160,10 @@ def test_who_leaves_while_reading_is_let_go(plutos):
 
 
 def test_it_listens_on_loopback_alone(plutos):
-    port = plutos(1).ports[0]
+    own, port = plutos(1).addresses[0]
+    assert own.startswith("127.")
     addresses = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), port, socket.AF_INET)}
-    for address in addresses - {"127.0.0.1"}:
+    for address in addresses:
         if not address.startswith("127."):
             with pytest.raises(OSError):  # noqa: PT011  (refused, or unreachable)
                 socket.create_connection((address, port), timeout=2)
@@ -236,7 +237,7 @@ def throw_lines(served, count, seed):
     rng = random.Random(seed)
     sent, idle = 0, []
     while sent < count:
-        connection = socket.create_connection(("127.0.0.1", served.ports[0]), timeout=20)
+        connection = socket.create_connection(served.addresses[0], timeout=20)
         try:
             connection.setblocking(False)
             for _ in range(rng.randrange(1, 60)):
@@ -261,7 +262,7 @@ def throw_lines(served, count, seed):
 def fuzz(plutos, lines):
     # Radio 0 is shouted at; radio 1 talks to its client all the while.
     served = plutos(2, lock_step=True, expected=0)
-    calm = Line(served.ports[1])
+    calm = Line(served.addresses[1])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     idle, part = [], 1000
     for seed in range(-(-lines // part)):
@@ -273,7 +274,7 @@ def fuzz(plutos, lines):
     grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     for connection in idle:
         connection.close()
-    again = Line(served.ports[0])
+    again = Line(served.addresses[0])
     assert again.ask("TIMEOUT 1") == 0
     assert grown_kib < 300 * 1024, f"{grown_kib} KiB more"
     again.close()
@@ -292,10 +293,10 @@ def test_a_hundred_thousand_bad_lines_disturb_nobody(plutos):
 def test_huge_lengths_take_no_memory(plutos):
     served = plutos(1)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    lines = [Line(served.ports[0]) for _ in range(20)]
+    lines = [Line(served.addresses[0]) for _ in range(20)]
     for i, one in enumerate(lines):
         one.socket.sendall(f"WRITE {PHY} ensm_mode {10 ** (9 + i % 9)}\r\n".encode() + b"x" * 100_000)
-    endless = Line(served.ports[0])
+    endless = Line(served.addresses[0])
     endless.socket.settimeout(20)
     try:
         for _ in range(100):
@@ -304,7 +305,7 @@ def test_huge_lengths_take_no_memory(plutos):
         assert endless.file.readline() == b""
     except (BrokenPipeError, ConnectionResetError):
         pass  # hung up on, which is right
-    other = Line(served.ports[0])
+    other = Line(served.addresses[0])
     assert other.ask("TIMEOUT 1") == 0
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024
     for one in (*lines, endless, other):
@@ -315,9 +316,9 @@ def test_more_connections_than_there_is_room_for_are_turned_away(plutos):
     from oac_blocks.radio.virtual.server import MOST_CONNECTIONS
 
     served = plutos(2)
-    crowd = [socket.create_connection(("127.0.0.1", served.ports[0]), timeout=20) for _ in range(MOST_CONNECTIONS + 20)]
+    crowd = [socket.create_connection(served.addresses[0], timeout=20) for _ in range(MOST_CONNECTIONS + 20)]
     assert crowd[-1].recv(1) == b""
-    calm = Line(served.ports[1])
+    calm = Line(served.addresses[1])
     assert calm.ask("TIMEOUT 1") == 0
     for one in crowd:
         one.close()

@@ -12,11 +12,13 @@ from typing import Annotated
 
 import typer
 
+from oac_blocks.radio.limits import CHIPS
 from oac_blocks.radio.virtual import faults as fault_lines
-from oac_blocks.radio.virtual.air_settings import CHANNELS, MOST_RADIOS, spread
+from oac_blocks.radio.virtual.air_settings import CHANNELS, MOST_RADIOS, NOISE_FIGURE_DB, spread
 from oac_blocks.radio.virtual.faults import Fault, parse_fault
 from oac_blocks.radio.virtual.server import VirtualPlutos
 
+THERMAL, NO_NOISE = "thermal", ("none", "inf")
 CLOCKS = ("wall", "lock-step")
 # Python's threads take turns. Of the usual 5 ms, a block that passes through some of them would lose too many.
 _SWITCH_SECONDS = 5e-4
@@ -36,11 +38,24 @@ def _print_version(wanted: bool) -> None:
 def main(
     radios: Annotated[int, typer.Option(min=1, max=MOST_RADIOS, help="How many.")] = 1,
     base_port: Annotated[
-        int, typer.Option(min=0, max=65_535, help="Port of the first; the others follow. 0 takes free ones.")
-    ] = 30_431,
+        int | None,
+        typer.Option(
+            min=0,
+            max=65_535,
+            help="Port of the first radio at one address; the others follow. 0 takes what is free. "
+            "[default: port 30431 at 127.0.0.1, 127.0.0.2 and so on].",
+        ),
+    ] = None,
     host: Annotated[
-        str, typer.Option(help="Address to listen at. Any other than loopback lets others in.")
-    ] = "127.0.0.1",
+        str | None,
+        typer.Option(
+            help="The one address of all radios. Any other than a loopback address lets other machines in. "
+            "[default: a loopback address for each]."
+        ),
+    ] = None,
+    chip: Annotated[
+        str, typer.Option(help=f"What a radio is: {', '.join(CHIPS)}. A Pluto is sold as the first.")
+    ] = "ad9363a",
     clock: Annotated[str, typer.Option(help="wall: time passes. lock-step: time waits for all radios.")] = "wall",
     expect: Annotated[
         int | None, typer.Option(min=0, help="Lock-step: begin when so many radios stream both ways [default: all].")
@@ -50,9 +65,12 @@ def main(
     wobble: Annotated[float, typer.Option(min=0, help="Slow sine in the crystals' rates, ppm over 20 s.")] = 0.0,
     lo_ppm: Annotated[float, typer.Option(help="Likewise of the oscillators, beside their crystals.")] = 0.0,
     snr: Annotated[
-        float | None,
-        typer.Option(help="In dB, of a signal 12 dB below full scale at TX gain -10 dB [default: no noise]."),
-    ] = None,
+        str,
+        typer.Option(
+            help="In dB, of a signal 12 dB below full scale at TX gain -10 dB in a bandwidth of 2.5 MHz. "
+            "thermal: a receiver's own noise. none: exactly no noise."
+        ),
+    ] = "thermal",
     channel: Annotated[str, typer.Option(help=f"Echoes: {', '.join(CHANNELS)}.")] = "none",
     fading: Annotated[str, typer.Option(help="With a channel: none, rayleigh or rician.")] = "rician",
     coherence: Annotated[float, typer.Option(min=0, help="Seconds until the fading is another; 0: never.")] = 0.0,
@@ -81,15 +99,17 @@ def main(
         if clock not in CLOCKS:
             raise ValueError(f"clock must be one of {', '.join(CLOCKS)}, got {clock!r}")
         settings = spread(
-            radios, seed, ppm=ppm, walk_ppm=walk, wobble_ppm=wobble, lo_ppm=lo_ppm, path_loss_db=path_loss, snr_db=snr,
+            radios, seed, ppm=ppm, walk_ppm=walk, wobble_ppm=wobble, lo_ppm=lo_ppm, path_loss_db=path_loss, chip=chip,
             channel=channel, fading=fading, coherence_seconds=coherence, leakage_db=leakage if leakage > -200 else None,
+            snr_db=_snr_db(snr), noise_figure_db=NOISE_FIGURE_DB if snr == THERMAL else None,
         )  # fmt: skip
         schedule = _schedule([*(fault or []), *(faults.read_text().splitlines() if faults else [])], radios)
         plutos = VirtualPlutos(
             settings, base_port=base_port, host=host, lock_step=clock == "lock-step", expected=expect, faults=schedule
         )
     except (ValueError, OSError) as error:
-        typer.echo(f"oac-virtual-pluto: {error}", err=True)
+        text = error.strerror if isinstance(error, OSError) and error.filename is None else error
+        typer.echo(f"oac-virtual-pluto: {text}", err=True)
         raise typer.Exit(2) from None
     sys.setswitchinterval(_SWITCH_SECONDS)
     stop = threading.Event()
@@ -113,6 +133,15 @@ def main(
             typer.echo(
                 f"{air:.3f} s passed on the air in {wall:.3f} s of the wall clock ({air / wall:.0%} of real time)"
             )
+
+
+def _snr_db(text: str) -> float | None:
+    if text in (THERMAL, *NO_NOISE):
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"--snr must be a number of dB, {THERMAL} or {NO_NOISE[0]}, got {text!r}") from None
 
 
 def _schedule(lines: list[str], radios: int) -> list[Fault]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Virtual Plutos on the network: a port for each radio, a thread for each connection, one that computes."""
+"""Virtual Plutos on the network: an address for each radio, a thread for each connection, one that computes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from functools import partial
 from types import TracebackType
 
 from oac_blocks.dsp.checks import integer
+from oac_blocks.radio.virtual import addresses
 from oac_blocks.radio.virtual.air import Air
 from oac_blocks.radio.virtual.air_settings import AirSettings
 from oac_blocks.radio.virtual.faults import Fault, parse_fault
@@ -26,7 +27,7 @@ _RETRY_SECONDS = 0.1  # after a connection that could not be accepted
 
 
 class VirtualPlutos:
-    """Serves from ``with`` on. ``base_port`` 0 takes free ports. Loopback alone, unless another ``host`` is named.
+    """Serves from ``with`` on, at free loopback addresses unless ``base_port`` or ``host`` says otherwise.
 
     If the thread that computes the air ends by an exception, ``failure`` is this exception, all clients are
     disconnected, and leaving the ``with`` block raises RuntimeError.
@@ -36,34 +37,29 @@ class VirtualPlutos:
         self,
         settings: AirSettings,
         *,
-        base_port: int = 0,
-        host: str = "127.0.0.1",
+        base_port: int | None = 0,
+        host: str | None = None,
         lock_step: bool = False,
         expected: int | None = None,
         faults: Sequence[Fault] = (),
     ) -> None:
-        integer("base_port", base_port, 0, 65_535 - settings.radios)
-        self._host = host
+        if base_port is not None:
+            integer("base_port", base_port, 0, 65_535 - settings.radios)
         self._lock = threading.Lock()
         self._stopping = False
         self.failure: Exception | None = None  # why the air stopped, if it did so by itself
         self._threads: list[threading.Thread] = []
         self._connections: list[set[socket.socket]] = [set() for _ in range(settings.radios)]
-        self._listeners: list[socket.socket | None] = []
-        try:
-            for radio in range(settings.radios):
-                self._listeners.append(self._listen(base_port + radio if base_port else 0))
-        except OSError:
-            self._close_listeners()
-            raise
-        self.ports = [listener.getsockname()[1] for listener in self._listeners if listener is not None]
-        self.uris = [f"ip:{host}:{port}" for port in self.ports]
+        listeners = addresses.listen_for_all(settings.radios, host, base_port)
+        self._listeners: list[socket.socket | None] = [*listeners]
+        self.addresses: list[addresses.Address] = [listener.getsockname() for listener in listeners]
+        self.uris = [addresses.uri(address) for address in self.addresses]
         self.air = Air(settings, self.uris, lock_step=lock_step, expected=expected, faults=faults)
         self.air.unplugged, self.air.plugged = self._unplug, self._plug
 
     def __enter__(self) -> VirtualPlutos:
         self._start(self._run_air, "air")
-        for radio in range(len(self.ports)):
+        for radio in range(len(self.addresses)):
             self._start_accepting(radio)
         return self
 
@@ -90,7 +86,7 @@ class VirtualPlutos:
 
     def fault(self, line: str) -> None:
         """A line of the console (``faults``); ValueError if it is none."""
-        self.air.fault(parse_fault(line, len(self.ports)))
+        self.air.fault(parse_fault(line, len(self.addresses)))
 
     def _run_air(self) -> None:
         try:
@@ -106,19 +102,8 @@ class VirtualPlutos:
             self._stopping = True
         self.air.stop()
         self._close_listeners()
-        for radio in range(len(self.ports)):
+        for radio in range(len(self.addresses)):
             self._hang_up(radio)
-
-    def _listen(self, port: int) -> socket.socket:
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((self._host, port))
-            listener.listen(64)
-        except OSError:
-            listener.close()
-            raise
-        return listener
 
     def _close_listeners(self) -> None:
         for radio, listener in enumerate(self._listeners):
@@ -141,9 +126,9 @@ class VirtualPlutos:
 
     def _plug(self, radio: int) -> None:
         try:
-            self._listeners[radio] = self._listen(self.ports[radio])
+            self._listeners[radio] = addresses.listen(self.addresses[radio])
         except OSError as error:
-            _log.error("radio %d stays unplugged, its port is taken: %s", radio, error)
+            _log.error("radio %d stays unplugged: %s", radio, error.strerror)
             return
         self._start_accepting(radio)
 
