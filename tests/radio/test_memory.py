@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from oac_blocks.radio.virtual.addresses import STANDARD_PORT
 from tests.radio.test_protocol import RX, TX, Line
 
 MOST_MEGABYTES = 500
@@ -28,7 +29,7 @@ class Served:
         self.process = subprocess.Popen([*command, *options], stdout=pipe, stderr=pipe, text=True)
         words = [line.split() for line in iter(self.process.stdout.readline, "ready\n")]
         self.uris = [word[1] for word in words]
-        self.ports = [int(uri.rsplit(":", 1)[1]) for uri in self.uris]
+        self.addresses = [(uri.removeprefix("ip:"), STANDARD_PORT) for uri in self.uris]
 
     def megabytes(self, key="VmHWM"):
         """The most that was resident at any time, or what is now (VmRSS)."""
@@ -118,7 +119,7 @@ def test_thirty_contexts_with_buffers_take_little_memory(serve):
 def test_buffers_beyond_the_memory_of_all_are_refused(serve):
     """16 Mi samples for a stream, 64 Mi for all: 4 bytes each. They are filled, and the process stays small."""
     served = serve("--radios", "1")
-    lines = [Line(served.ports[0]) for _ in range(5)]
+    lines = [Line(served.addresses[0]) for _ in range(5)]
     assert [one.ask(f"SET {RX} BUFFERS_COUNT 4") for one in lines] == [0] * 5
     answers = [one.ask(f"OPEN {RX} {1 << 22} 00000003") for one in lines]
     assert answers == [0, 0, 0, 0, -errno.ENOMEM]
@@ -146,7 +147,7 @@ def test_in_lock_step_a_transmitter_alone_takes_little_memory(serve):
 def test_the_end_comes_soon_while_it_computes(serve):
     """Three radios that hear each other at 61.44 Msps: more than it can compute, and nobody reads."""
     served = serve("--radios", "3", "--snr", "20", "--ppm", "20")
-    lines = [Line(port) for port in served.ports]
+    lines = [Line(address) for address in served.addresses]
     for one in lines:
         assert one.ask("WRITE ad9361-phy INPUT voltage0 sampling_frequency 8", b"61440000") == 8
         assert one.ask(f"OPEN {RX} 65536 00000003") == 0
@@ -163,7 +164,7 @@ def test_the_end_comes_soon_while_it_computes(serve):
 def test_a_process_whose_air_stops_ends_and_says_why(serve):
     """Memory is taken away from it for real: the thread that computes gets none."""
     served = serve("--radios", "1")
-    one = Line(served.ports[0])
+    one = Line(served.addresses[0])
     assert one.ask("WRITE ad9361-phy INPUT voltage0 sampling_frequency 8", b"61440000") == 8
     assert one.ask(f"SET {RX} BUFFERS_COUNT 4") == 0
     size = int(served.megabytes("VmSize") * 2**20)

@@ -9,17 +9,18 @@ import math
 import numpy as np
 import pytest
 
-from oac_blocks.radio.virtual.air_settings import NOISE_FIGURE_DB, AirSettings
+from oac_blocks.radio.virtual.air_settings import CABLE_DB, FULL_SCALE_DBM, NOISE_FIGURE_DB, AirSettings
 from oac_blocks.radio.virtual.crystal import CrystalSettings
 from oac_blocks.radio.virtual.server import VirtualPlutos
 from tests.support.polling import until
 
 adi = pytest.importorskip("adi")
 
-CABLE_DB = 10.0  # from full scale at a TX gain of 0 dB to that at an RX gain of 0 dB
 LO_HZ = 2_300_000_000
 RATE_HZ = 4_000_000
 SAMPLES = 1 << 14
+RSSI_REFERENCE_DB = 11.5  # of full scale at an RX gain of 0 dB
+AIM_DBFS = -11  # of automatic gain control
 AUTOMATIC = ["slow_attack", "fast_attack", "hybrid"]
 
 
@@ -40,7 +41,7 @@ def radio(uri):
     radio.rx_lo = radio.tx_lo = LO_HZ
     radio.rx_rf_bandwidth = radio.tx_rf_bandwidth = RATE_HZ
     radio.gain_control_mode_chan0 = "manual"
-    radio.rx_hardwaregain_chan0 = 20
+    radio.rx_hardwaregain_chan0 = 10
     radio.tx_hardwaregain_chan0 = -20
     radio.rx_buffer_size = SAMPLES
     radio.tx_cyclic_buffer = True
@@ -116,7 +117,7 @@ def test_a_generators_tone_arrives_where_it_belongs(radio, tone_hz, scale):
     radio.dds_single_tone(tone_hz, scale)
     at, level, rest = peak(after_the_old(radio))
     assert at == pytest.approx(tone_hz, rel=0.01)
-    assert level == pytest.approx(db(scale) - 20 - CABLE_DB + 20, abs=0.2)
+    assert level == pytest.approx(db(scale) - 20 - CABLE_DB + 10, abs=0.2)
     assert rest < level - 40
 
 
@@ -124,8 +125,8 @@ def test_two_tones_arrive_with_their_levels(radio):
     radio.dds_dual_tone(500_000, 0.06, 1_000_000, 0.12)
     at, level, rest = peak(after_the_old(radio))
     assert at == pytest.approx(1_000_000, rel=0.01)
-    assert level == pytest.approx(db(0.12) - CABLE_DB, abs=0.2)
-    assert rest == pytest.approx(db(0.06) - CABLE_DB, abs=0.2)
+    assert level == pytest.approx(db(0.12) - CABLE_DB - 10, abs=0.2)
+    assert rest == pytest.approx(db(0.06) - CABLE_DB - 10, abs=0.2)
 
 
 @pytest.mark.parametrize("mode", AUTOMATIC)
@@ -140,7 +141,7 @@ def test_a_buffers_tone_and_noise_come_at_the_aim_of_gain_control(radio, mode, t
     ):
         radio.tx(words)
         heard = after_the_old(radio, 20)  # 80 ms: from the one signal to the other in steps of a millisecond
-        assert rms_dbfs(heard) == pytest.approx(-12, abs=1)
+        assert rms_dbfs(heard) == pytest.approx(AIM_DBFS, abs=1)
         radio.tx_destroy_buffer()
 
 
@@ -148,10 +149,10 @@ def test_a_buffers_tone_and_noise_come_at_the_aim_of_gain_control(radio, mode, t
     ("scale", "tx_gain", "rx_gain"),
     [(0.12, 0, 10), (0.25, 0, 10), (0.06, 0, 10), (0.25, 0, 5), (0.25, -10, 10), (0.25, -5, 40)],
 )
-def test_rssi_is_the_level_below_full_scale_whatever_the_gain(radio, scale, tx_gain, rx_gain):
+def test_rssi_is_the_level_whatever_the_gain(radio, scale, tx_gain, rx_gain):
     radio.tx_hardwaregain_chan0, radio.rx_hardwaregain_chan0 = tx_gain, rx_gain
     radio.dds_single_tone(RATE_HZ // 10, scale)
-    assert rssi(radio) == pytest.approx(CABLE_DB - tx_gain - db(scale), abs=0.5)
+    assert rssi(radio) == pytest.approx(RSSI_REFERENCE_DB - (db(scale) + tx_gain - CABLE_DB), abs=0.5)
 
 
 @pytest.mark.parametrize("tx_gain", [0, -10, -20])
@@ -160,14 +161,13 @@ def test_under_gain_control_rssi_and_gain_follow_without_a_buffer(radio, mode, t
     radio.tx_hardwaregain_chan0, radio.gain_control_mode_chan0 = tx_gain, mode
     radio.dds_single_tone(RATE_HZ // 10, 0.06)
     level_db = db(0.06) + tx_gain - CABLE_DB
-    assert rssi(radio) == pytest.approx(-level_db, abs=0.5)
-    gain = lambda: radio._get_iio_attr("voltage0", "hardwaregain", False, radio._ctrl)  # noqa: E731
-    until(lambda: abs(level_db + gain() + 12) <= 1, "a level within 1 dB of the aim", 30)
+    assert rssi(radio) == pytest.approx(RSSI_REFERENCE_DB - level_db, abs=0.5)
+    until(lambda: abs(level_db + radio.rx_hardwaregain_chan0 - AIM_DBFS) <= 1, "a level within 1 dB of the aim", 30)
 
 
 def test_without_a_signal_the_receiver_hears_its_own_noise(radio):
-    """k T B and 3 dB of noise figure in 4 MHz, where full scale at a gain of 0 dB is 17 dBm."""
+    """k T B in 4 MHz, and the noise figure."""
     radio.tx_hardwaregain_chan0, radio.rx_hardwaregain_chan0 = -89, 70
-    noise_dbfs = 10 * math.log10(1.380649e-23 * 290 * RATE_HZ * 1e3) + 3 - 17
-    assert rssi(radio) == pytest.approx(-noise_dbfs, abs=0.5)
+    noise_dbfs = 10 * math.log10(1.380649e-23 * 290 * RATE_HZ * 1e3) + NOISE_FIGURE_DB - FULL_SCALE_DBM
+    assert rssi(radio) == pytest.approx(RSSI_REFERENCE_DB - noise_dbfs, abs=0.5)
     assert rms_dbfs(after_the_old(radio)) == pytest.approx(noise_dbfs + 70, abs=0.5)

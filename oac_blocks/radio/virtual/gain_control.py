@@ -10,14 +10,18 @@ import math
 
 from oac_blocks.radio.limits import Range
 
-AIM_DB = -12.0  # power behind the gain, in dB of full scale, that automatic gain control aims at
+# Power behind the gain, in dB of full scale, that automatic gain control aims at: half way between the driver's inner
+# thresholds (agc-inner-thresh-low and -high, 12 and 10 dB below full scale).
+AIM_DB = -11.0
 SILENCE_DB = -200.0
 UPDATE_SECONDS = 1e-3  # between two gain steps of the slow control (the driver's agc-gain-update-interval-us)
 _DEAD_ZONE_DB = 0.7  # more than the half step that whole gains may be off, less than 1
 _FAR_DB = 6.0  # from here on (the driver's outer thresholds) a step is two dB instead of one
 _POWER_ON_GAIN_DB = 71
-# The driver's gain table names 3 dB less than the lowest steps of the low-noise amplifier have, and RSSI counts with
-# the table (attribute rssi_gain_step_error): at these gains a signal seems 3 dB stronger than it is.
+# RSSI counts down from a signal that would be 11.5 dB above full scale at a gain of 0 dB. At the lowest steps of the
+# low-noise amplifier the driver's gain table names 3 dB less than they have, and RSSI counts with the table (attribute
+# rssi_gain_step_error): there a signal seems 3 dB stronger than it is.
+RSSI_REFERENCE_DB = 11.5
 _LOWEST_STEP_BELOW_DB, _LOWEST_STEP_ERROR_DB = 3, 3.0
 _LARGEST_RSSI_DB = 127.75
 
@@ -94,9 +98,9 @@ def settled_db(gain_db: int, level_db: float, mode: str, allowed: Range, seconds
 
 
 def rssi_db(level_db: float, gain_db: int) -> float:
-    """Return what the chip counts: how far the level is below full scale at a gain of 0 dB, in quarters of a dB."""
+    """Return what the chip counts, in quarters of a dB: how far the level is below ``RSSI_REFERENCE_DB``."""
     error = _LOWEST_STEP_ERROR_DB if gain_db < _LOWEST_STEP_BELOW_DB else 0.0
-    return round(min(max(-level_db - error, 0.0), _LARGEST_RSSI_DB) * 4) / 4
+    return round(min(max(RSSI_REFERENCE_DB - level_db - error, 0.0), _LARGEST_RSSI_DB) * 4) / 4
 
 
 def decibels(power: float) -> float:
