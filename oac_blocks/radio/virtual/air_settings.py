@@ -19,8 +19,8 @@ MOST_RADIOS = 64
 # What ``snr_db`` refers to: a signal of this RMS (full scale is 0 dB) at the gain that a transmitter starts with.
 REFERENCE_RMS_DB, REFERENCE_TX_GAIN_DB = -12.0, -10.0
 REFERENCE_BANDWIDTH_HZ = 2.5e6  # of the receiver: the bench's usual sample rate
-# A Pluto at 2.4 GHz: full scale at an RX gain of 0 dB is a signal of 5.5 dBm. Full scale at a TX gain of 0 dB, 7 dBm, is
-# 1.5 dB above it through a cable. The receiver's noise figure is 3 dB at its highest gains.
+# A Pluto at 2.4 GHz: full scale at an RX gain of 0 dB is a signal of 5.5 dBm. Full scale at a TX gain of 0 dB, 7 dBm,
+# is 1.5 dB above it through a cable. The receiver's noise figure is 3 dB at its highest gains.
 FULL_SCALE_DBM, NOISE_FIGURE_DB = 5.5, 3.0
 CABLE_DB = -1.5  # ``path_loss_db`` of a cable without any loss
 THERMAL_DBM_PER_HZ = 10 * math.log10(1e3 * 1.380649e-23 * 290)
