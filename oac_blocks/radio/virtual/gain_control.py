@@ -16,7 +16,6 @@ AIM_DB = -11.0
 SILENCE_DB = -200.0
 UPDATE_SECONDS = 1e-3  # between two gain steps of the slow control (the driver's agc-gain-update-interval-us)
 _DEAD_ZONE_DB = 0.7  # more than the half step that whole gains may be off, less than 1
-_FAR_DB = 6.0  # from here on (the driver's outer thresholds) a step is two dB instead of one
 _POWER_ON_GAIN_DB = 71
 # RSSI counts down from a signal that would be 11.5 dB above full scale at a gain of 0 dB. At the lowest steps of the
 # low-noise amplifier the driver's gain table names 3 dB less than they have, and RSSI counts with the table (attribute
@@ -92,8 +91,8 @@ def settled_db(gain_db: int, level_db: float, mode: str, allowed: Range, seconds
         off = AIM_DB - level_db - gain
         if abs(off) <= _DEAD_ZONE_DB:
             break
-        size = 2 if abs(off) > _FAR_DB else 1
-        gain = int(allowed.clamp(gain + math.copysign(size, off)))
+        # Half of what is missing: the chip, too, takes larger steps when it is far from its thresholds.
+        gain = int(allowed.clamp(gain + math.copysign(max(1, round(abs(off) / 2)), off)))
     return gain
 
 
