@@ -99,7 +99,7 @@ def test_an_air_that_fails_is_told_and_lets_nobody_wait():
 
     def serve():
         with VirtualPlutos(AirSettings((CrystalSettings(),) * 2)) as served:
-            line = Line(served.ports[1])
+            line = Line(served.addresses[1])
             assert line.ask("OPEN cf-ad9361-lpc 4194304 00000003") == 0
             served.air.unplugged = fail
             served.fault("unplug 0")
