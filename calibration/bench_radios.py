@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from oac_blocks.radio.base import Radio, RadioConfig, RadioError
 
 if TYPE_CHECKING:
     from oac_blocks.radio.pluto_probe import RadioInfo
+    from oac_blocks.radio.pluto_state import PlutoState
 
 HOLD_ROUNDS = 3  # payload rounds inside the tolerance, one after the other
 _PATIENCE_SECONDS = {"wall": 30.0, "lock-step": 600.0}  # in lock-step a radio waits for all others
@@ -74,16 +74,26 @@ class RadioPlan:
         return found
 
     def bench(self, settings: BenchSettings, loop: Loop | None = None) -> Bench:
-        openers = [partial(self._open, uri) for uri in (self.server, *self.clients)]
+        openers = [_Opener(uri, self.config(), _PATIENCE_SECONDS[self.clock]) for uri in (self.server, *self.clients)]
         return Bench(openers[0], openers[1:], settings, loop)
 
     def loop(self, settings: BenchSettings, tolerance: float, guesses: Mapping[int, Guess] | None = None) -> Loop:
         return Loop(len(self.clients), loop_settings(settings, tolerance), guesses)
 
-    def _open(self, uri: str) -> Radio:
+
+class _Opener:
+    """Opens a radio, again and again if it was lost; it is left in the state that it was first found in."""
+
+    def __init__(self, uri: str, config: RadioConfig, timeout_seconds: float) -> None:
+        self._uri, self._config, self._timeout_seconds = uri, config, timeout_seconds
+        self._found: PlutoState | None = None
+
+    def __call__(self) -> Radio:
         from oac_blocks.radio.pluto import PlutoRadio
 
-        return PlutoRadio(uri, self.config(), timeout_seconds=_PATIENCE_SECONDS[self.clock])
+        radio = PlutoRadio(self._uri, self._config, timeout_seconds=self._timeout_seconds, found=self._found)
+        self._found = radio.found
+        return radio
 
 
 def probe_module() -> Any:

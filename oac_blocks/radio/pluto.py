@@ -38,13 +38,24 @@ _LAST_BLOCK_SECONDS = 1.0  # more than any block lasts
 
 
 class PlutoRadio(Radio):
-    """``timeout_seconds`` is how long the device may take for anything, other radios of a lock-step air included."""
+    """``timeout_seconds`` is how long the device may take for anything, other radios of a lock-step air included.
 
-    def __init__(self, uri: str, config: RadioConfig | None = None, *, timeout_seconds: float = 30.0) -> None:
+    ``found`` is the state to leave the radio in; None: the one that it is in now. A program that lost the radio and
+    opens it again gives the ``found`` of the first time, for what it finds now may be its own settings.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        config: RadioConfig | None = None,
+        *,
+        timeout_seconds: float = 30.0,
+        found: pluto_state.PlutoState | None = None,
+    ) -> None:
         require(isinstance(uri, str) and uri != "", "uri", repr(uri), "as in ip:192.168.2.1 or usb:1.2.5")
         real("timeout_seconds", timeout_seconds, 0.1, 3600.0)
         self.uri = uri
-        self.found: pluto_state.PlutoState | None = None  # what the radio was set to before it was opened
+        self.found = found
         self._device: Any = None
         self._streams: _Streams | None = None
         self._looped = False

@@ -16,6 +16,7 @@ from oac_blocks.radio.base import RadioError, StreamConfig
 from oac_blocks.radio.virtual.air_settings import spread
 from oac_blocks.radio.virtual.server import VirtualPlutos
 from tests.radio.closed_loop import CONFIG, bench_on_air
+from tests.support.radios import assert_as_found
 
 pluto = pytest.importorskip("oac_blocks.radio.pluto")
 
@@ -79,6 +80,18 @@ def test_a_client_that_is_gone_is_absent_and_its_votes_are_missing():
         assert "127.0.0.1" in outcomes[-1].absent[1]
         heard = [outcome for outcome in outcomes if outcome.soft_votes is not None]
         assert heard[-1].voters == (0,)
+
+
+def test_a_radio_whose_connection_broke_is_left_as_it_was_found_at_first():
+    """Without a power cycle it comes back with the bench's own settings, which are not what was found."""
+    with VirtualPlutos(spread(2, 1, ppm=20, snr_db=26), lock_step=True) as served:
+        radios = RadioPlan(served.uris[0], (served.uris[1],), 2.4e9, 2.5e6, 50.0, -10.0, "lock-step")
+        with radios.bench(radios.bench_settings()) as bench:
+            wait_for(bench, lambda outcome: outcome.all_tracking)
+            served._hang_up(1)
+            wait_for(bench, lambda outcome: outcome.states == ["absent"])
+            wait_for(bench, lambda outcome: outcome.all_tracking)
+        assert_as_found(served)
 
 
 @pytest.mark.slow
