@@ -169,9 +169,15 @@ class RoundOutcome:
         return tuple(n for n, one in enumerate(self.answers) if one is not None and one.sent == "payload")
 
     @property
+    def offset_samples(self) -> Floats:
+        """Measured offsets of the clients that answered. NaN for the others: what is heard of them is noise."""
+        answered = [one is not None for one in self.answers]
+        return np.where(answered, self.arrivals.offset_samples, np.nan)
+
+    @property
     def heard(self) -> tuple[int, ...]:
         """Clients whose votes were sent, and that the server has heard: a radio may go away during a burst."""
-        return tuple(n for n in self.voters if math.isfinite(self.arrivals.offset_samples[n]))
+        return tuple(n for n in self.voters if math.isfinite(self.offset_samples[n]))
 
     @property
     def states(self) -> list[str]:
@@ -189,7 +195,7 @@ class RoundOutcome:
         """What ``calibration.log`` writes of a round; the truth is not known here."""
         views, arrivals = self.views, self.arrivals
         columns = {
-            "offset_samples": arrivals.offset_samples,
+            "offset_samples": self.offset_samples,
             "sigma_samples": arrivals.sigma_samples,
             "residual_samples": np.full(len(views), np.nan),
             "correction_samples": np.array([view.correction_samples for view in views]),

@@ -149,7 +149,7 @@ def align(
         rounds += 1
         outcome = bench.play()
         each(outcome)
-        offsets = outcome.arrivals.offset_samples
+        offsets = outcome.offset_samples
         inside = bool(np.all(np.abs(offsets) <= tolerance_samples))  # NaN is not
         payload = outcome.kind == "payload" and outcome.all_tracking
         if not (payload and settled and inside):

@@ -325,7 +325,7 @@ def _track(session: RadioSession, table: BenchTable, rounds: int, log: Path | No
             table.take(outcome)
             all_tracking = outcome.all_tracking
             if locked and outcome.kind == "payload":
-                offsets = outcome.arrivals.offset_samples
+                offsets = outcome.offset_samples
                 held += offsets[np.isfinite(offsets)].tolist()
             locked |= all_tracking and outcome.kind == "payload"  # the first payload round is one of learning
     if played:

@@ -3,6 +3,7 @@
 
 import math
 import time
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -80,6 +81,19 @@ def test_a_client_that_is_gone_is_absent_and_its_votes_are_missing():
         assert "127.0.0.1" in outcomes[-1].absent[1]
         heard = [outcome for outcome in outcomes if outcome.soft_votes is not None]
         assert heard[-1].voters == (0,)
+
+
+def test_noise_that_is_taken_for_a_silent_client_is_not_logged():
+    """In a payload round without client 1 the server may still find a peak somewhere: a false alarm."""
+    with bench_on_air(2) as (bench, served):
+        wait_for(bench, lambda outcome: outcome.all_tracking)
+        served.fault("unplug 2")
+        outcome = wait_for(bench, lambda outcome: outcome.states[1] == "absent" and outcome.kind == "payload")
+    alarm = replace(outcome.arrivals, offset_samples=np.array([outcome.arrivals.offset_samples[0], 61.8]))
+    outcome = replace(outcome, arrivals=alarm)
+    assert np.isnan(outcome.offset_samples).tolist() == [False, True]
+    assert np.isnan(outcome.log_line()[-1]["offset_samples"]).tolist() == [False, True]
+    assert outcome.heard == ()  # no votes were given
 
 
 def test_a_radio_whose_connection_broke_is_left_as_it_was_found_at_first():
