@@ -6,13 +6,15 @@ import socket
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-from tests.support import cifar10
+from tests.support import cifar10, vote_theory
 from tests.support.cifar10 import NoCifar10Error, cifar10_folder
 from tests.support.polling import until
 from tests.support.ports import free_port, free_ports
 from tests.support.processes import assert_all_end, children_of, family_of, is_running
+from tests.support.statistics import assert_mean, share_std
 
 SLEEPER = [sys.executable, "-c", "print('begun', flush=True); import signal; signal.pause()"]
 
@@ -96,3 +98,24 @@ def test_cifar10_that_is_missing_says_what_to_set(tmp_path, monkeypatch):
     monkeypatch.setenv("GR_OAC_CIFAR10", str(tmp_path))
     with pytest.raises(FileNotFoundError, match="must hold a folder cifar-10-batches-py"):
         cifar10_folder(tmp_path)
+
+
+def test_a_mean_is_not_excused_by_a_scatter_that_theory_does_not_allow():
+    rates = np.where(np.arange(24) % 2, 0.045, 0.25)  # a fault in every second round
+    assert abs(rates.mean() - 0.045) < 5 * rates.std(ddof=1) / np.sqrt(len(rates))  # a bound that loosens with it
+    with pytest.raises(AssertionError, match=r"off by 0\.1"):
+        assert_mean(rates, 0.045, 0.02, 5)
+    assert_mean(rates - 0.1, 0.045, 0.02, 5)
+
+
+def test_no_share_scatters_more_than_all_or_nothing():
+    assert share_std(0.25) == pytest.approx(np.std([0, 0, 0, 1]))
+
+
+def test_the_scatter_of_votes_in_one_fade_is_that_of_its_closed_form(monkeypatch):
+    """One flat fade, one client, many votes: the share is exp(-x snr / 2) / 2 with x exponential."""
+    monkeypatch.setattr(vote_theory, "EVA_NS", np.zeros(1))
+    monkeypatch.setattr(vote_theory, "EVA_DB", np.zeros(1))
+    half = 10.0 / 2
+    variance = (1 / (1 + 2 * half) - 1 / (1 + half) ** 2) / 4
+    assert vote_theory.vote_rate_std.__wrapped__(1, 2000, 10.0) == pytest.approx(np.sqrt(variance), rel=0.2)

@@ -11,6 +11,8 @@ from pathlib import Path
 from gnuradio import gr
 from gnuradio.grc.core.platform import Platform
 
+from tests.support.polling import DEADLINE_SECONDS
+
 ROOT = Path(__file__).resolve().parents[2]
 DESCRIPTIONS = ROOT / "oac_blocks" / "grc"
 FLOWS = ROOT / "grc_flows"
@@ -38,7 +40,7 @@ def load(file):
     return platform().make_flow_graph(str(file))
 
 
-def call(*command, home, seconds=120):
+def call(*command, home, seconds=DEADLINE_SECONDS):
     """Run a program as a user would, with a home of its own and a screen to come."""
     environment = {**os.environ, "HOME": str(home), "GRC_BLOCKS_PATH": str(DESCRIPTIONS), "PYTHONPATH": str(ROOT)}
     environment.pop("QT_QPA_PLATFORM", None)  # Xvfb is a screen

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Gaussian entries at a pace and on request, the same for the same seed."""
 
+import time
+
 import numpy as np
 import pmt
 import pytest
@@ -41,12 +43,21 @@ def test_same_seed_gives_the_same_entries_and_setters_work():
 
 
 def test_entries_come_at_their_pace():
+    """None without a period; with one, never faster than it says, however busy the machine is."""
     source = entry_source(10, period_ms=0)
-    source.set_period_ms(5)
     tb = gr.top_block()
     sent = Messages(tb, source, "entries")
     with running(tb):
-        until(lambda: len(sent) >= 3)
+        post(source._sender, "next", pmt.PMT_T)
+        until(lambda: len(sent) == 1)
+        begun, period_ms = time.monotonic(), 10
+        source.set_period_ms(period_ms)
+        until(lambda: len(sent) >= 21)
+        assert time.monotonic() - begun >= 19 * period_ms / 1000
+        begun, before = time.monotonic(), len(sent)
+        source.set_period_ms(10 * period_ms)
+        until(lambda: len(sent) >= before + 4)
+        assert time.monotonic() - begun >= 2 * 10 * period_ms / 1000  # one pause may still be a short one
 
 
 @pytest.mark.parametrize("arguments", [{"k": 0}, {"period_ms": -1}, {"rms": 0}, {"seed": -1}])

@@ -17,7 +17,7 @@ from oac_blocks.dsp.bounds import mv_error_probability
 from oac_blocks.flows.loopback import LoopbackSettings, loopback
 from oac_blocks.flows.loopback_trial import Voters, expected_error_rate, run_trial
 from tests.blocks.flowgraphs import Messages, post, running
-from tests.support.polling import until
+from tests.support.polling import DEADLINE_SECONDS, until
 
 
 def test_closed_form_of_fair_coins():
@@ -100,7 +100,7 @@ print(json.dumps(run_trial(LoopbackSettings(rounds=12, snr_db=5.0, votes=5000, s
 def test_two_processes_with_one_seed_decide_alike():
     command = [sys.executable, "-c", RUN_ALONE]
     runs = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    trials = [json.loads(run.communicate(timeout=120)[0].splitlines()[-1]) for run in runs]
+    trials = [json.loads(run.communicate(timeout=DEADLINE_SECONDS)[0].splitlines()[-1]) for run in runs]
     timed = {"seconds", "rounds_per_second", "samples_per_second"}
     first, second = ({name: trial[name] for name in trial.keys() - timed} for trial in trials)
     assert first["payload_rounds"] > 5

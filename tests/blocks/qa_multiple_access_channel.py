@@ -18,7 +18,7 @@ from oac_blocks.multiple_access_channel import multiple_access_channel
 from oac_blocks.trigger_source import trigger_source
 from tests.blocks.companion import ROOT, block_with_defaults, platform
 from tests.blocks.flowgraphs import post, run, running, tag, tags
-from tests.support.polling import until
+from tests.support.polling import DEADLINE_SECONDS, until
 
 RATE = 20e6
 CHUNK = 4096
@@ -324,7 +324,7 @@ def generated_program_runs(graph, folder):
         [sys.executable, str(folder / "channel_flow.py")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=DEADLINE_SECONDS,
         env={"PYTHONPATH": str(ROOT), "HOME": str(folder)},
     )
     assert done.returncode == 0, done.stderr

@@ -22,13 +22,14 @@ from oac_blocks.flows.endpoints import bench_endpoints
 from oac_blocks.radio.virtual.air_settings import REFERENCE_RMS_DB, spread
 from oac_blocks.radio.virtual.server import VirtualPlutos
 from tests.blocks.companion import FLOWS, ROOT, compile_flow
+from tests.support.polling import DEADLINE_SECONDS
 from tests.support.ports import free_address, free_ports
 
 CLIENTS, VOTES = 2, 19_200
 AMPLITUDE = 0.1  # of a client's subcarrier, in both programs
 SNR_DB = 10.0  # of a client's subcarrier at gain 0 dB, in the mean over the fading
 COHERENCE_SAMPLES = 16_000  # 50 symbols: a burst of 204 sees five draws, and a symbol sees hardly any change
-LIMIT_SECONDS = 240.0
+LIMIT_SECONDS = 2 * DEADLINE_SECONDS
 
 
 class Application:
@@ -143,7 +144,7 @@ def play(tmp_path, rounds, rate_hz, start_server, start_client, *endpoints):
             for process in running:
                 process.terminate()
             for process in running:
-                process.wait(30)
+                process.wait(DEADLINE_SECONDS)
             application.close()
     return application
 

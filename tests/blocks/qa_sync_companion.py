@@ -8,6 +8,7 @@ import pytest
 
 from oac_blocks.sync_detector import sync_detector
 from tests.blocks.companion import ROOT, block_with_defaults, platform
+from tests.support.polling import DEADLINE_SECONDS
 
 
 def flow_graph(**settings):
@@ -70,7 +71,7 @@ def test_the_generated_program_finds_all_triggers(tmp_path):
         [sys.executable, str(tmp_path / "sync_flow.py")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=DEADLINE_SECONDS,
         env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path)},
     )
     assert run.returncode == 0, run.stderr

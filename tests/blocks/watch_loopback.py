@@ -13,7 +13,7 @@ import time
 from PyQt5 import Qt
 
 ROUNDS = 25
-LIMIT_SECONDS = 150.0
+LIMIT_SECONDS = 600.0
 
 
 def load(path):

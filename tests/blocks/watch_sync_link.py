@@ -15,7 +15,7 @@ from PyQt5 import Qt
 
 SKIPPED_ROUNDS = 8  # some are under way when a slider moves, and after three silent ones all frequencies are searched
 ROUNDS = 20
-LIMIT_SECONDS = 100.0
+LIMIT_SECONDS = 600.0
 
 
 def load(path):

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oac_blocks.dsp import Numerology, analog, channel, ofdm
+from tests.support.statistics import assert_mean, share_std
 
 NUM = Numerology()
 
@@ -74,7 +75,7 @@ def test_truncated_inversion_sends_the_entry_or_nothing():
         np.testing.assert_allclose(received, expected, atol=1e-5)
         silent.append(1 - expected.mean())
     probability = analog.truncation_probability(0.3)
-    assert np.mean(silent) == pytest.approx(probability, abs=4 * np.std(silent) / 20)
+    assert_mean(silent, probability, share_std(probability), 4)
 
 
 def test_the_mean_gain_makes_the_estimate_unbiased():

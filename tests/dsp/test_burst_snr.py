@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from oac_blocks.dsp import Numerology, burst_snr
 from oac_blocks.dsp.rounds import RoundLayout
-from tests.dsp.air_records import add_payload, noise
+from tests.dsp.air_records import add_payload
+from tests.support.signals import noise
 
 NUMEROLOGIES = {
     "64": Numerology(20e6, 64, 16, 48, 4),

@@ -17,6 +17,7 @@ from oac_blocks.dsp.server_stream import ServerStream
 from oac_blocks.dsp.shared_burst import LARGEST_DRIFT_PPM, estimate_burst
 from tests.dsp.air_records import add, add_payload, add_sequences, add_trigger, amplitudes, bursts
 from tests.support.signals import noise
+from tests.support.statistics import assert_mean, share_std
 
 NUM = Numerology()
 EARLY = NUM.cp_samples // 3
@@ -258,8 +259,7 @@ def test_votes_through_multipath_err_as_often_as_the_closed_form_says(k_plus, k_
         rates.append(np.mean(heard.soft_votes < 0))
     expected = bounds.mv_error_probability(k_plus, k_minus, 10 ** (snr_db / 10), repeats)
     # Votes of one round share their fades, so rounds are what counts.
-    standard_error = np.std(rates, ddof=1) / math.sqrt(len(rates))
-    assert abs(np.mean(rates) - expected) < 3 * standard_error
+    assert_mean(rates, expected, share_std(expected))
 
 
 def test_rounds_are_counted_on_and_the_latest_word_counts():

@@ -10,7 +10,7 @@ import pmt
 import zmq
 
 from oac_blocks import pdus
-from tests.support.polling import DEADLINE_SECONDS
+from tests.support.polling import DEADLINE_MS, DEADLINE_SECONDS
 from tests.support.ports import free_ports
 from tests.support.processes import FL_APP, assert_all_end, children_of
 
@@ -35,12 +35,12 @@ def test_the_loopback_asks_for_votes_and_decides(short_folder, program):
         decided.connect(f"ipc://{short_folder}/soft_votes")
         payload = context.socket(zmq.PUSH)
         payload.connect(f"ipc://{short_folder}/payload")
-        assert asked.poll(1000 * DEADLINE_SECONDS)
+        assert asked.poll(DEADLINE_MS)
         number = pdus.read_notice(pmt.deserialize_str(asked.recv()))["round"]
         votes = np.random.default_rng(1).choice(np.array([-1, 1], np.int8), 700)
         for client in range(2):
             payload.send(pmt.serialize_str(pdus.make(votes, {"client": client, "round": number})))
-        assert decided.poll(1000 * DEADLINE_SECONDS)
+        assert decided.poll(DEADLINE_MS)
         soft = pdus.read(pmt.deserialize_str(decided.recv()), np.float32)
         assert pmt.to_long(soft.metadata["round"]) == number
         assert np.mean(np.sign(soft.data) == votes) > 0.8

@@ -475,7 +475,8 @@ def test_same_seed_same_picks():
 
 
 def test_selection_at_the_size_of_resnet_18_takes_less_than_a_sort():
-    """d of ResNet-18. Compared with numpy's argsort in the same run, so that a slow machine does not matter."""
+    """d of ResNet-18. Compared with numpy's argsort in the same run, in the thread's own time: neither a slow
+    machine matters, nor a busy one."""
     d, k = 11_173_962, 1_117_396
     rng = np.random.default_rng(0)
     g = rng.standard_normal(d, np.float32)
@@ -483,12 +484,12 @@ def test_selection_at_the_size_of_resnet_18_takes_less_than_a_sort():
     age = np.zeros(d, np.int32)
     seconds = []
     for _ in range(4):
-        start = time.perf_counter()
+        start = time.thread_time()
         selected = policy.next(g, age)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.thread_time() - start)
         assert selected.size == k
         age = update_age(age, selected)
-    start = time.perf_counter()
+    start = time.thread_time()
     np.argsort(g)
-    sort_seconds = time.perf_counter() - start
+    sort_seconds = time.thread_time() - start
     assert min(seconds) < sort_seconds

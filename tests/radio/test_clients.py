@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from oac_blocks.radio.limits import RX_FULL_SCALE
+from tests.support.polling import DEADLINE_SECONDS
 
 needs_tools = pytest.mark.skipif(shutil.which("iio_info") is None, reason="libiio-utils is not installed")
 
 
 def run(*command, **more):
-    return subprocess.run(command, capture_output=True, timeout=120, **more)
+    return subprocess.run(command, capture_output=True, timeout=DEADLINE_SECONDS, **more)
 
 
 @needs_tools
@@ -118,7 +119,7 @@ head = blocks.head(gr.sizeof_gr_complex, 1_500_000)
 flow.connect(source, sink)
 flow.connect(ears, head, heard)
 flow.start()
-deadline = time.monotonic() + 60
+deadline = time.monotonic() + 200
 while len(heard.data()) < 1_500_000 and time.monotonic() < deadline:
     time.sleep(0.1)
 flow.stop()
@@ -170,7 +171,7 @@ for number, uri in enumerate(sys.argv[1:3]):
     ears.append(blocks.vector_sink_c())
     flow.connect(source, ears[-1])
 flow.start()
-deadline = time.monotonic() + 100
+deadline = time.monotonic() + 200
 while min(len(one.data()) for one in ears) < wanted and time.monotonic() < deadline:
     time.sleep(0.05)
 time.sleep(1.2)  # its source does not end within a second of its start

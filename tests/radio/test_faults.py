@@ -14,6 +14,7 @@ from oac_blocks.radio.virtual.air import Air
 from oac_blocks.radio.virtual.air_settings import AirSettings, spread
 from oac_blocks.radio.virtual.crystal import CrystalSettings
 from oac_blocks.radio.virtual.faults import KINDS, Fault, parse_fault
+from tests.support.polling import DEADLINE_SECONDS
 
 RATE = 1_000_000
 BLOCK = 4096
@@ -121,8 +122,8 @@ def test_the_schedule_of_the_command_line(tmp_path):
         assert "must be" in served.stdout.readline()
         assert "fade 0 1 10 1" in served.stdout.readline()
         served.terminate()
-        assert served.wait(20) == 0
-    done = subprocess.run([*command, "--fault", "explode"], capture_output=True, text=True, timeout=60)
+        assert served.wait(DEADLINE_SECONDS) == 0
+    done = subprocess.run([*command, "--fault", "explode"], capture_output=True, text=True, timeout=DEADLINE_SECONDS)
     assert done.returncode == 2
     assert "explode" in done.stderr
 
@@ -142,5 +143,5 @@ def test_in_lock_step_a_radio_that_was_the_only_one_comes_back(plutos):
     served.fault("unplug 0 1000")
     node = served.air.nodes[0]
     with served.air.lock:
-        assert served.air.lock.wait_for(lambda: queue not in node.queues and node.plugged, timeout=20)
+        assert served.air.lock.wait_for(lambda: queue not in node.queues and node.plugged, timeout=DEADLINE_SECONDS)
     assert served.air.now < 1000

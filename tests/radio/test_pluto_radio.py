@@ -13,6 +13,7 @@ import pytest
 
 from oac_blocks.radio.base import RadioConfig, RadioError, RadioStopped, StreamConfig
 from oac_blocks.radio.virtual.registers import TX_UNDERFLOW
+from tests.support.polling import DEADLINE_SECONDS
 
 pluto = pytest.importorskip("oac_blocks.radio.pluto")
 CONFIG = RadioConfig(1e6, 2.4e9, 2.4e9, rx_gain_db=50, tx_gain_db=-10)
@@ -172,7 +173,7 @@ def test_streams_end_without_a_complaint_of_libiio(plutos, radio, capfd):
     threads = [threading.Thread(target=go_on, args=(one,)) for one in radios]
     for thread in threads:
         thread.start()
-    assert long_enough.wait(60)
+    assert long_enough.wait(DEADLINE_SECONDS)
     for one in radios:
         one.stop()
     for thread in threads:
@@ -203,7 +204,7 @@ def test_a_radio_that_goes_away_is_an_error_and_comes_back(plutos, radio):
     assert served.air.context(0).settings.sample_rate_hz == 30_720_000  # as after the power came
     served.fault("plug 0")
     with served.air.lock:
-        assert served.air.lock.wait_for(lambda: served.air.nodes[0].plugged, timeout=20)
+        assert served.air.lock.wait_for(lambda: served.air.nodes[0].plugged, timeout=DEADLINE_SECONDS)
     again = radio(served.uris[0])
     again.start(STREAM)
     assert len(again.receive().samples) == STREAM.block_samples
@@ -219,7 +220,7 @@ def test_it_stops_while_it_waits_for_others(plutos, radio):
     done = threading.Event()
     thread = threading.Thread(target=lambda: (one.close(), done.set()))
     thread.start()
-    assert done.wait(20)
+    assert done.wait(DEADLINE_SECONDS)
     thread.join()
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from oac_blocks.radio.base import RadioConfig, RadioError, StreamConfig
+from tests.support.polling import DEADLINE_SECONDS
 
 iio = pytest.importorskip("iio")
 pluto_state = pytest.importorskip("oac_blocks.radio.pluto_state")
@@ -190,7 +191,7 @@ def test_a_radio_that_is_gone_is_not_waited_for(plutos, caplog):
     radio = pluto.PlutoRadio(served.uris[0], CONFIG)
     served.fault("unplug 0")
     with served.air.lock:
-        assert served.air.lock.wait_for(lambda: not served.air.nodes[0].plugged, timeout=20)
+        assert served.air.lock.wait_for(lambda: not served.air.nodes[0].plugged, timeout=DEADLINE_SECONDS)
     radio.close()
     (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert line.startswith(f"{served.uris[0]} was not left as it was found: cannot restore")

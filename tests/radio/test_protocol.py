@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from oac_blocks.radio.virtual import commands
 from oac_blocks.radio.virtual.commands import parse
+from tests.support.polling import DEADLINE_SECONDS
 
 RX, TX, PHY = "cf-ad9361-lpc", "cf-ad9361-dds-core-lpc", "ad9361-phy"
 
@@ -22,7 +23,7 @@ class Line:
     """A connection, spoken by hand."""
 
     def __init__(self, address):
-        self.socket = socket.create_connection(address, timeout=20)
+        self.socket = socket.create_connection(address, timeout=DEADLINE_SECONDS)
         self.file = self.socket.makefile("rb")
 
     def ask(self, line, payload=b""):
@@ -156,7 +157,7 @@ def test_who_leaves_while_reading_is_let_go(plutos):
     one.close()
     node = served.air.nodes[0]
     with served.air.lock:
-        assert served.air.lock.wait_for(lambda: not node.queues, timeout=20)
+        assert served.air.lock.wait_for(lambda: not node.queues, timeout=DEADLINE_SECONDS)
 
 
 def test_it_listens_on_loopback_alone(plutos):
@@ -237,7 +238,7 @@ def throw_lines(served, count, seed):
     rng = random.Random(seed)
     sent, idle = 0, []
     while sent < count:
-        connection = socket.create_connection(served.addresses[0], timeout=20)
+        connection = socket.create_connection(served.addresses[0], timeout=DEADLINE_SECONDS)
         try:
             connection.setblocking(False)
             for _ in range(rng.randrange(1, 60)):
@@ -316,7 +317,9 @@ def test_more_connections_than_there_is_room_for_are_turned_away(plutos):
     from oac_blocks.radio.virtual.server import MOST_CONNECTIONS
 
     served = plutos(2)
-    crowd = [socket.create_connection(served.addresses[0], timeout=20) for _ in range(MOST_CONNECTIONS + 20)]
+    crowd = [
+        socket.create_connection(served.addresses[0], timeout=DEADLINE_SECONDS) for _ in range(MOST_CONNECTIONS + 20)
+    ]
     assert crowd[-1].recv(1) == b""
     calm = Line(served.addresses[1])
     assert calm.ask("TIMEOUT 1") == 0

@@ -6,6 +6,8 @@ import pytest
 
 from fl_app.air import AirSettings, expected_vote_error_rate, make_air, vote_error_rate
 from fl_app.air.arrivals import Arrivals
+from tests.support.statistics import assert_mean
+from tests.support.vote_theory import vote_rate_std
 
 CLIENTS, VOTES, SNR_DB = 5, 1920, 10.0
 
@@ -26,17 +28,14 @@ def error_rates(air, rounds):
     return np.array(rates), np.array(expected)
 
 
-def within(differences, standard_errors):
-    return abs(differences.mean()) < standard_errors * differences.std(ddof=1) / np.sqrt(len(differences))
-
-
 def test_with_the_loop_votes_are_as_good_as_in_time_and_without_it_they_are_not():
     """Seed by seed the airs meet the same fading, so that rounds can be compared one by one."""
     rounds = 40
     in_time, expected = error_rates(make_air(settings("assumed"), CLIENTS, 3), rounds)
     loop, _ = error_rates(make_air(settings("loop"), CLIENTS, 3), rounds)
-    assert within(loop - in_time, 3)
-    assert within(loop - expected, 3)
+    # What the loop leaves of the offsets may change one vote in fifty.
+    assert_mean(loop - in_time, 0.0, np.sqrt(0.02 / VOTES))
+    assert_mean(loop - expected, 0.0, 1.2 * vote_rate_std(CLIENTS, VOTES, SNR_DB))
     off, _ = error_rates(make_air(settings("off"), CLIENTS, 3), 5)
     assert off.mean() > in_time.mean() + 0.1
 

@@ -9,6 +9,7 @@ from fl_app.air import AirSettings
 from fl_app.air.gains import draw_flat_gains, mean_gain
 from fl_app.air.levels import analog_levels, rms
 from oac_blocks.dsp import fading
+from tests.support.statistics import assert_mean, share_std
 
 
 def test_scale_puts_unit_energy_on_a_subcarrier_and_noise_follows():
@@ -61,8 +62,9 @@ def test_mean_gain_with_echoes_is_that_of_drawn_channels(inversion):
     # One subcarrier: the channels are independent, the subcarriers of one channel are not.
     response = np.abs(taps @ np.exp(-2j * np.pi * 0.13 * np.arange(taps.shape[1])))
     remaining = response if inversion == "phase" else (response >= 0.4).astype(float)
-    standard_error = remaining.std() / np.sqrt(len(remaining))
-    assert abs(mean_gain(settings) - remaining.mean()) < 3 * standard_error
+    mean = mean_gain(settings)
+    most = np.sqrt(1 - mean**2) if inversion == "phase" else share_std(mean)  # |h|^2 has the mean 1
+    assert_mean(remaining, mean, most)
 
 
 def test_flat_gains_have_the_papers_mean_and_variance():

@@ -16,6 +16,7 @@ from fl_app.link.desk import KNOWN_PEERS, Desk
 from fl_app.link.terms import Terms
 from fl_app.link.wire import Message, pack
 from tests.fl_app.link.mutations import mutate, sound
+from tests.support.polling import DEADLINE_MS
 from tests.support.runs import assert_every_round_once
 
 D, K = 400, 80
@@ -138,7 +139,7 @@ def resident_kb(pid):
 def assert_answered(socket):
     """A question that always has an answer: there is no client 9. So the server has kept up with what came before."""
     socket.send_multipart(pack(Message("join", 9, -1, 1, {"instance": "i", "config_hash": ""})))
-    assert socket.poll(60_000), "no answer"
+    assert socket.poll(DEADLINE_MS), "no answer"
     assert b"this run has the clients 0 to 1" in socket.recv()
 
 
@@ -203,7 +204,7 @@ def test_size_cap_of_the_server(site, link_settings):
         if is_read:
             server.says(told)
         else:
-            assert monitor.poll(60_000), "the connection stays"
+            assert monitor.poll(DEADLINE_MS), "the connection stays"
             assert told not in server.text
     context.destroy(linger=0)
     flag.touch()

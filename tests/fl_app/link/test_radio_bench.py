@@ -12,6 +12,7 @@ from tests.fl_app.link.test_faults import assert_whole
 from tests.support.polling import until
 from tests.support.processes import children_of
 from tests.support.runs import assert_every_round_once
+from tests.support.vote_theory import vote_rate_std
 
 CLIENTS = 2
 SNR_DB = 10.0
@@ -52,9 +53,10 @@ def test_votes_by_radio_are_as_wrong_as_the_closed_form_says(bench):
     rows = here.run.rows()[1:]
     assert [row.absent_clients for row in rows] == [0] * 24
     # Fair coins of two clients: where they disagree there is no majority, so all that are compared agree.
-    expected = expected_vote_error_rate(np.ones((CLIENTS, 4), np.int8), SNR_DB)
-    off = np.array([row.vote_error_rate for row in rows]) - expected
-    assert abs(off.mean()) < 3 * off.std(ddof=1) / np.sqrt(len(off))
+    expected = expected_vote_error_rate(np.ones((CLIENTS, 4), np.int8), 10 ** (SNR_DB / 10))
+    rates = np.array([row.vote_error_rate for row in rows])
+    # Which of the flowgraph's rounds carry votes differs from run to run, and so does their fading.
+    assert abs(rates.mean() - expected) < 4 * vote_rate_std(CLIENTS, rows[0].k, SNR_DB) / np.sqrt(len(rates))
     assert all(0.3 * row.k < row.votes_compared < 0.7 * row.k for row in rows)
 
 

@@ -8,7 +8,7 @@ import zmq
 from fl_app.link.keys import client_keys, make_keys, server_keys
 from fl_app.link.relay import Relay, RelayError
 from oac_blocks import pdus
-from tests.support.polling import until
+from tests.support.polling import DEADLINE_MS, until
 from tests.support.ports import free_address
 
 
@@ -69,7 +69,7 @@ def test_orders_and_status_pass(machines):
         until(lambda orders=orders: machines.orders.send(order) or orders.poll(20))
         assert received(orders)["round"] == 5
         out.send(status(number, 40 + number))
-        assert machines.status.poll(10_000)
+        assert machines.status.poll(DEADLINE_MS)
         assert received(machines.status)["round"] == 40 + number
 
 
@@ -79,7 +79,7 @@ def test_client_speaks_for_itself_alone(machines):
     deep, long = b"\x07" * 4000, bytes.fromhex("0a00fffffff00100")
     for message in (status(0), b"no pmt", pmt.serialize_str(pmt.PMT_T), array, deep, long, status(1, 77)):
         out.send(message)
-    assert machines.status.poll(10_000)
+    assert machines.status.poll(DEADLINE_MS)
     assert received(machines.status)["round"] == 77
     assert not machines.status.poll(200)
     assert all(relay.is_alive for relay in machines.relays)
@@ -102,7 +102,7 @@ def test_key_that_is_not_listed_gets_nowhere(machines):
     honest.send(status(0, 2))
     order = pmt.serialize_str(pdus.notice({"client": 0, "round": 5, "mode": "silent"}))
     until(lambda: machines.orders.send(order) or orders.poll(20))
-    assert machines.status.poll(10_000)
+    assert machines.status.poll(DEADLINE_MS)
     assert received(machines.status)["round"] == 2
     assert not machines.status.poll(200)
     assert not heard.poll(0)
