@@ -34,6 +34,7 @@ _LO_TOLERANCE_HZ = 8.0
 _BANDWIDTH_TOLERANCE_HZ = 8.0
 _POLL_SECONDS = 0.1
 _FREE_SECONDS = 3.0
+_RESTORE_MILLISECONDS = 5000  # for one request to a radio that may be frozen; whoever closes it waits no longer
 _LAST_BLOCK_SECONDS = 1.0  # more than any block lasts
 
 
@@ -169,6 +170,8 @@ class PlutoRadio(Radio):
             return
         # Buffers are gone by now (stop). A device that is gone already cannot be restored.
         if self.found is not None:
+            with contextlib.suppress(OSError):
+                device.ctx.set_timeout(_RESTORE_MILLISECONDS)
             failed = pluto_state.restore(device.ctx, self.found)
             if failed:
                 _log.warning("%s was not left as it was found: %s", self.uri, "; ".join(failed))
