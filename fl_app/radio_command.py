@@ -9,7 +9,6 @@ import json
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from fl_app.child import ends_with_parent
 from fl_app.config import ConfigError
 from fl_app.console import Config, Set, clear_errors, say, settings_from
 from fl_app.link.address import is_local
+from fl_app.private_folder import PrivateFolder
 from oac_blocks.flows.endpoints import BETWEEN_FLOWGRAPHS, Endpoints, bench_endpoints, flowgraph_environment
 from oac_blocks.radio import limits
 
@@ -82,7 +82,7 @@ def radio(
         if air.air.mode != "onebit":
             raise ConfigError(f"[air] mode = {air.air.mode!r}: this flowgraph carries votes, mode 'onebit'")
         if loopback is not None:
-            place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gr-oac-")))
+            place = folder or stack.enter_context(PrivateFolder("gr-oac-"))
             _say_endpoints(f"ipc://{place}", dataclasses.asdict(stack.enter_context(_in_folder(place))))
             loopback_air = loopback_settings(air.air, loopback, air.run.seed) | {"arm_seconds": arm_seconds}
             _run(ended, [], "loopback_service", str(place), loopback_air)
@@ -161,7 +161,7 @@ def _relayed(outside: dict[str, str], keys: Path | None, client: int | None) -> 
     from fl_app.link.keys import client_keys, server_keys
     from fl_app.link.relay import Relay
 
-    with tempfile.TemporaryDirectory(prefix="gr-oac-") as place:
+    with PrivateFolder("gr-oac-") as place:
         inside = {name: f"ipc://{place}/{name}" for name in BETWEEN_FLOWGRAPHS}
         relay = Relay(inside, outside, server_keys(keys) if client is None else client_keys(keys, client))
         try:

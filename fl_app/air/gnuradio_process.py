@@ -7,11 +7,9 @@ import json
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import weakref
 from abc import ABC, abstractmethod
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -22,6 +20,7 @@ from fl_app.air.base import Mode, Uplink
 from fl_app.air.payload import check_payload
 from fl_app.air.settings import AirSettings
 from fl_app.child import ends_with_parent
+from fl_app.private_folder import PrivateFolder
 from oac_blocks.dsp.checks import integer, require
 from oac_blocks.flows.endpoints import flowgraph_environment
 
@@ -39,10 +38,10 @@ class FlowgraphProcess:
     """``service`` is a module below ``oac_blocks.flows``; it gets a folder for its sockets, and the settings."""
 
     def __init__(self, service: str, settings: dict[str, Any]) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="gr-oac-")  # readable by this user alone
-        self.folder = Path(self._folder.name)
+        self._folder = PrivateFolder("gr-oac-")
+        self.folder = self._folder.path
         self._process = subprocess.Popen(
-            [sys.executable, "-m", f"oac_blocks.flows.{service}", self._folder.name, json.dumps(settings)],
+            [sys.executable, "-m", f"oac_blocks.flows.{service}", str(self.folder), json.dumps(settings)],
             stdout=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
             text=True,
@@ -97,7 +96,7 @@ class FlowgraphProcess:
         self._close()
 
 
-def _clean_up(process: subprocess.Popen[str], context: Any, folder: tempfile.TemporaryDirectory[str]) -> None:
+def _clean_up(process: subprocess.Popen[str], context: Any, folder: PrivateFolder) -> None:
     process.terminate()
     try:
         process.wait(5)
@@ -132,11 +131,11 @@ class FlowgraphAir(ABC, Generic[Process]):
     def uplink(self, payload: npt.NDArray[Any], clients: npt.NDArray[np.int64], t: int) -> Uplink:
         values, numbers = check_payload(payload, clients, t, self.mode, self.n_clients)
         if self._flowgraph is None:
-            self._flowgraph = self.start()
+            self._flowgraph = self.make_flowgraph()
         return self.send(self._flowgraph, values, numbers)
 
     @abstractmethod
-    def start(self) -> Process: ...
+    def make_flowgraph(self) -> Process: ...
 
     @abstractmethod
     def send(self, flowgraph: Process, values: npt.NDArray[Any], clients: npt.NDArray[np.int64]) -> Uplink: ...

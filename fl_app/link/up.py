@@ -14,7 +14,6 @@ import selectors
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,6 +28,7 @@ from fl_app.config import Settings
 from fl_app.console import say, show_result
 from fl_app.interrupt import EXIT_CODE, stop_on_signal
 from fl_app.link.screen import Screen
+from fl_app.private_folder import PrivateFolder
 
 COMMAND = [sys.executable, "-c", "from fl_app.cli import app; app()"]
 LOOK_SECONDS = 0.1
@@ -122,7 +122,7 @@ def bring_up(settings: Settings, run: Path, as_json: bool, no_training: bool) ->
     """Run the bench to its end; the exit code."""
     console = Console(stderr=True)
     screen = Screen(settings, str(run))
-    with tempfile.TemporaryDirectory(prefix="fl_app-") as folder, Bench(run / "logs") as bench:
+    with PrivateFolder("fl_app-") as folder, Bench(run / "logs") as bench:
         endpoint = f"ipc://{folder}/server"
         arguments = ["server", "--resume", str(run), "--bind", endpoint, "--status-lines"]
         options = ["--no-training"] if no_training else []
@@ -200,9 +200,9 @@ def _look_after(bench: Bench, screen: Screen, asked: bool) -> None:
         raise BenchError(f"all clients have ended; {bench.last_words(f'{CLIENT}0')}")
 
 
-def _loopback(settings: Settings, run: Path, folder: str) -> list[str]:
+def _loopback(settings: Settings, run: Path, folder: Path) -> list[str]:
     """The command of a flowgraph for all clients."""
-    return ["radio", str(run / "config.toml"), "--loopback", str(settings.clients.n), "--folder", folder]
+    return ["radio", str(run / "config.toml"), "--loopback", str(settings.clients.n), "--folder", str(folder)]
 
 
 def _lines(stream: IO[bytes]) -> Iterator[list[dict[str, Any]]]:

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from fl_app.config import Settings, check
 from fl_app.metrics import RoundFigures
@@ -66,7 +65,6 @@ class Bench:
         self.run = RunFolder(stage.disk / "run")
         self.config = stage.folder / "bench.toml"
         self.config.write_text(self.settings.toml())
-        self.forgiven: set[Path] = set()  # left by a process that we killed, and that therefore could not clean up
         self._again: dict[str, Callable[[], object]] = {}
 
     # What a kind of bench says about itself
@@ -108,7 +106,8 @@ class Bench:
         may_end = self.may_end(fault) if fault else set()
         deadline, starts = time.monotonic() + RECOVER_SECONDS, dict.fromkeys(may_end, 0)
         while not self.is_finished:
-            for role, process in list(self.stage.processes.items()):
+            # The main process first: when it ends, others end for that reason.
+            for role, process in sorted(self.stage.processes.items(), key=lambda item: item[0] != self.main):
                 if process.poll() is not None:
                     self._ended(role, process.returncode, may_end, starts)
             rows = self.rows()
@@ -139,8 +138,6 @@ class Bench:
 
     def _kill(self, fault: Fault) -> None:
         pid = self.stage.find(fault.target)
-        if fault.target == "up":  # its sockets are in a folder that only it could remove
-            self.forgiven.update(self.stage.temporary.iterdir())
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         self.stage.until(lambda: pid not in self.stage.ours(), f"end of {fault.target} after kill -9", END_SECONDS)

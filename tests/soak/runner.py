@@ -132,7 +132,7 @@ class Soak:
         bench.close()
         found = self._counted("no process left", _settled(lambda: invariants.nothing_runs(stage.ours())))
         folders = [stage.temporary, *([stage.folder / "s"] if (stage.folder / "s").exists() else [])]
-        found += self._counted("no file left", invariants.nothing_lies_about(folders, bench.forgiven))
+        found += self._counted("no file left", invariants.nothing_lies_about(folders))
         found += self._counted("no traceback", invariants.no_traceback(stage.all_logs()))
         found += self._check(bench, reference)
         checkpoint, rows = bench.run.latest(), bench.rows()
