@@ -57,7 +57,7 @@ class Loopback(FlowgraphProcess):
 class GnuradioAir(FlowgraphAir[Loopback]):
     """A resumed run starts the flowgraph, clocks and calibration included, anew."""
 
-    def start(self) -> Loopback:
+    def make_flowgraph(self) -> Loopback:
         return Loopback(loopback_settings(self.settings, self.n_clients, self.seed))
 
     def send(self, flowgraph: Loopback, values: npt.NDArray[Any], clients: npt.NDArray[np.int64]) -> Uplink:

@@ -62,7 +62,7 @@ class AnalogGnuradioAir(FlowgraphAir[AnalogLoopback]):
         super().__init__(settings, n_clients, seed)
         self.mean_gain = mean_gain(settings)
 
-    def start(self) -> AnalogLoopback:
+    def make_flowgraph(self) -> AnalogLoopback:
         return AnalogLoopback(analog_loopback_settings(self.settings, self.n_clients, self.seed, self.mean_gain))
 
     def send(self, flowgraph: AnalogLoopback, values: npt.NDArray[Any], clients: npt.NDArray[np.int64]) -> Uplink:

@@ -11,7 +11,8 @@ import pytest
 
 from fl_app.air import AirSettings, expected_vote_error_rate, make_air, vote_error_rate
 from fl_app.air.gnuradio import GnuradioAir
-from fl_app.air.gnuradio_process import FlowgraphError
+from fl_app.air.gnuradio_process import FlowgraphError, FlowgraphProcess
+from fl_app.train import _opened
 from tests.support.processes import assert_all_end
 from tests.support.statistics import assert_mean
 from tests.support.vote_theory import vote_rate_std
@@ -230,3 +231,11 @@ def test_an_analog_flowgraph_that_is_killed_is_reported():
 def test_analog_settings_that_cannot_be_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
         make_air(analog_settings(**wrong), 2, 1)
+
+
+def test_a_run_starts_no_flowgraph_before_its_first_round(air, monkeypatch):
+    """A server whose votes go by radio has this air too, and never needs its flowgraph."""
+    started = []
+    monkeypatch.setattr(FlowgraphProcess, "__init__", lambda self, *_: started.append(self))
+    with _opened(air):
+        assert started == []
