@@ -226,12 +226,18 @@ class _Device:
     def _restore_rate(self, found: PlutoState) -> None:
         """Below 2.08 Msps the chip needs its filter, and with a long filter it cannot reach its highest rates."""
         rate, fir = found.sample_rate_hz, self._number(_PHY, "out", False, "voltage_filter_fir_en")
-        if fir and not found.fir_on:
+        if fir and found.fir_on:
+            try:
+                return self._write(_PHY, "voltage0", False, "sampling_frequency", rate)
+            except OSError as error:
+                if error.errno not in _REFUSALS:
+                    raise
+        if fir:
             if self._number(_PHY, "voltage0", False, "sampling_frequency") < limits.SAMPLE_RATE_WITHOUT_FIR_HZ.low:
                 self._write(_PHY, "voltage0", False, "sampling_frequency", _RATE_FOR_ANY_FILTER_HZ)
             self._write(_PHY, "out", False, "voltage_filter_fir_en", 0)
         self._write(_PHY, "voltage0", False, "sampling_frequency", rate)
-        if found.fir_on and not fir:
+        if found.fir_on:
             self._write(_PHY, "out", False, "voltage_filter_fir_en", 1)
 
     def _restore_gain(self, found: PlutoState) -> None:

@@ -121,6 +121,16 @@ def test_a_radio_is_left_as_it_was_found(plutos, rate, left):
     assert pluto_state.read_state(uri).fir_on == fir
 
 
+@pytest.mark.parametrize("rate", [600_000, 5_000_000, 61_440_000])
+def test_a_rate_that_pyadi_left_comes_back(plutos, client, rate):
+    """Each with the filter that this rate allows: 128 taps by 4, or 64 by 2."""
+    served = plutos(1)
+    client(served.uris[0]).sample_rate = rate
+    with pluto.PlutoRadio(served.uris[0], CONFIG):
+        assert served.air.context(0).settings.sample_rate_hz == 1_000_000
+    assert served.air.context(0).settings.sample_rate_hz == rate
+
+
 def test_a_tone_does_not_begin_again(plutos, client):
     """Generators that another program left on would transmit as soon as the LO is up again."""
     served = plutos(1)
