@@ -64,10 +64,9 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
             (folder / f"{old}.json").unlink(missing_ok=True)
             (folder / f"{old}.safetensors").unlink(missing_ok=True)
     except OSError as error:
-        why = "the disk is full" if error.errno == errno.ENOSPC else str(error)
         intact = [old for old in _stems(folder) if old != stem]
         kept = f"the checkpoint {intact[-1]} is intact" if intact else "there is no earlier checkpoint"
-        raise CheckpointError(f"cannot save {folder / stem}: {why}; {kept}") from error
+        raise CheckpointError(f"cannot save {folder / stem}: {why_not_written(error)}; {kept}") from error
 
 
 def load_checkpoint(folder: Path) -> Checkpoint | None:
@@ -98,6 +97,11 @@ def _read(folder: Path, stem: str) -> Checkpoint:
 def _stems(folder: Path) -> list[str]:
     stems = (file.stem for file in folder.glob("round-*.json"))
     return sorted((stem for stem in stems if stem[6:].isdecimal()), key=lambda stem: int(stem[6:]))
+
+
+def why_not_written(error: OSError) -> str:
+    """The reason in plain words."""
+    return "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else str(error.strerror or error)
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +26,6 @@ from fl_app.console import (
     show_result,
     train_and_show,
 )
-from fl_app.interrupt import EXIT_CODE
 from fl_app.link import cli as link_commands
 from fl_app.radio_command import radio
 from fl_app.selection import POLICY_NAMES
@@ -80,23 +80,36 @@ def train(
         settings = settings_from(config, changes, options)
         from fl_app.runs import RunFolder
 
-        folder = RunFolder.create(settings, out)
-        train_and_show(settings, folder.path, as_json)
+        train_and_show(settings, RunFolder.plan(settings, out), as_json)
 
 
 @app.command()
-def resume(run: Run, as_json: Json = False, workers: WorkerCount = None) -> None:
+def resume(
+    run: Run,
+    as_json: Json = False,
+    workers: WorkerCount = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="So many rounds in all, instead of those that the run was begun with.")
+    ] = None,
+) -> None:
     """Go on with a run that was stopped or killed, bit for bit as if it never was.
 
+    With --rounds also a finished run goes on: its bits are those of a run that was begun with so many.
+
     Example: fl_app resume runs/my-run
+
+    Example: fl_app resume runs/my-run --rounds 300
     """
     with clear_errors():
         from fl_app.runs import RunFolder
 
-        settings = RunFolder.open(run).settings()
+        folder = RunFolder.open(run)
+        settings = folder.settings()
         if workers is not None:
             settings = settings.with_values(run={"workers": workers})
-        train_and_show(settings, run, as_json)
+        if rounds is not None:
+            settings = folder.with_rounds(settings, rounds)
+        train_and_show(settings, folder, as_json)
 
 
 @app.command()
@@ -120,18 +133,20 @@ def compare(
         numbers = _seeds(seeds)
         path = out or Path("runs") / f"compare-{Path(config or 'quickstart').stem}"
         from fl_app import compare as comparison
+        from fl_app.progress import Schedule
 
         entries = comparison.plan(settings, [name.strip() for name in policies.split(",")], numbers, path)
+        schedule = Schedule([entry.rounds_left for entry in entries])
+        options = ["--policies", policies, "--seeds", seeds, *(f"--set={change}" for change in changes or [])]
+        same = shlex.join(["fl_app", "compare", *([config] if config else []), *options, "--out", str(path)])
 
-        def train_one(entry: comparison.Entry) -> bool:
-            title = f"{entries.index(entry) + 1}/{len(entries)} {entry.policy}"
-            return run_loop(entry.settings, entry.folder.path, title) is not None
+        def train_one(entry: comparison.Entry) -> None:
+            number = entries.index(entry) + 1
+            say(f"run {number} of {len(entries)}")
+            title = f"{number}/{len(entries)} {entry.policy}"
+            run_loop(entry.settings, entry.folder, title, lambda: same, schedule=schedule)
 
-        outcome = comparison.compare(entries, path, train_one)
-        if outcome is None:
-            again = f"fl_app compare {config or ''} --out {path}".replace("  ", " ")
-            say(f"stopped; the same command goes on with it: {again} ...")
-            raise typer.Exit(EXIT_CODE)
+        outcome = comparison.compare(entries, path, schedule.next_run, train_one)
         table = Table(*comparison.COLUMNS, box=SIMPLE, padding=(0, 1, 0, 0))
         for row in comparison.table_rows(outcome):
             table.add_row(*row)

@@ -34,6 +34,13 @@ class Entry:
     settings: Settings
     folder: RunFolder
 
+    @property
+    def rounds_left(self) -> int:
+        if self.folder.read_result() is not None:
+            return 0
+        checkpoint = self.folder.latest()
+        return self.settings.run.rounds - (checkpoint.rounds_done if checkpoint is not None else 0)
+
 
 def plan(settings: Settings, policies: Sequence[str], seeds: Sequence[int], path: Path) -> list[Entry]:
     """All runs, seed by seed, so that a comparison stopped half way has whole seeds to show."""
@@ -46,17 +53,22 @@ def plan(settings: Settings, policies: Sequence[str], seeds: Sequence[int], path
     return entries
 
 
-def compare(entries: Sequence[Entry], path: Path, train_one: Callable[[Entry], bool]) -> dict[str, Any] | None:
-    """Train what is not trained yet. Returns the comparison, or None if `train_one` was stopped."""
+def compare(
+    entries: Sequence[Entry], path: Path, next_run: Callable[[], None], train_one: Callable[[Entry], None]
+) -> dict[str, Any]:
+    """Train what is not trained yet, and return the comparison.
+
+    next_run: called for each run, also for one that is finished already; train_one: makes a run's folder, and fills it.
+    """
     for entry in entries:
         folder = entry.folder
-        if folder.config.exists():
-            if folder.settings().with_values(run=HOW_NOT_WHAT) != entry.settings.with_values(run=HOW_NOT_WHAT):
-                raise RunError(f"{folder.path} holds a run of other settings: choose another --out, or remove it")
-        else:
-            RunFolder.create(entry.settings, folder.path)
-        if folder.read_result() is None and not train_one(entry):
-            return None
+        if not folder.exists:
+            RunFolder.plan(entry.settings, folder.path)
+        elif folder.settings().with_values(run=HOW_NOT_WHAT) != entry.settings.with_values(run=HOW_NOT_WHAT):
+            raise RunError(f"{folder.path} holds a run of other settings: choose another --out, or remove it")
+        next_run()
+        if folder.read_result() is None:
+            train_one(entry)
     return conclude(entries, path)
 
 

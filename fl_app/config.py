@@ -8,17 +8,20 @@ Imports no torch, so that the command line answers at once.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import difflib
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal, get_args
 
+from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
 
-from fl_app.air.settings import AIR_NAMES, AirSettings
+from fl_app.air.settings import AIR_NAMES, OPTIONAL_KEYS, AirSettings, explain_keys
 from fl_app.link.settings import LinkSection
 from fl_app.selection import CANDIDATE_RATIO, MAGNITUDE_SHARE, canonical_name
 from fl_app.toml_text import parse_value, to_toml
@@ -28,7 +31,6 @@ QUICKSTART = "quickstart.toml"
 PAPER_RHO = 0.1
 LONG_LIST = 12  # a hint says all that is allowed, unless that is more than this
 NONE = "none"  # TOML has no null: this word stands for it where [air] allows None, as in snr_db = "none"
-_OPTIONAL = {name for name, hint in get_type_hints(AirSettings).items() if type(None) in get_args(hint)}
 
 
 class ConfigError(ValueError):
@@ -52,25 +54,29 @@ class RunSection(_Section):
 
 
 class DataSection(_Section):
-    name: Literal["letters", "emnist-letters", "mnist", "fashion-mnist", "cifar10", "cifar100"] = "letters"
+    name: Literal["letters", "emnist-letters", "mnist", "fashion-mnist", "cifar10", "cifar100"] = Field(
+        "letters", description="data set; letters draws itself, the others are files"
+    )
     root: str = Field("", description='where the files lie; "": the usual places')
     download: bool = Field(True, description="fetch what is missing")
-    partition: Literal["iid", "dirichlet", "shards"] = "dirichlet"
-    alpha: float = Field(0.3, gt=0, description="of Dirichlet: smaller is more uneven")
-    shards_per_client: int = Field(2, ge=1, description="of shards")
-    limit: int = Field(0, ge=0, description="training images used; 0: all")
-    test_limit: int = Field(0, ge=0, description="test images used; 0: all")
+    partition: Literal["iid", "dirichlet", "shards"] = Field(
+        "dirichlet", description="how the training images are divided among clients"
+    )
+    alpha: float = Field(0.3, gt=0, description="of the partition dirichlet: smaller is more uneven")
+    shards_per_client: int = Field(2, ge=1, description="of the partition shards: classes that a client has, about")
+    limit: int = Field(0, ge=0, description="training images that are used; 0: all")
+    test_limit: int = Field(0, ge=0, description="test images that are used; 0: all")
 
 
 class ModelSection(_Section):
-    name: Literal["cnn", "resnet18"] = "cnn"
+    name: Literal["cnn", "resnet18"] = Field("cnn", description="the network that is trained")
     width: int = Field(64, ge=1, description="channels of ResNet-18's first stage")
 
 
 class ClientsSection(_Section):
     n: int = Field(2, ge=1, description="clients, N")
     H: int = Field(5, ge=1, description="local steps a round")
-    batch_size: int = Field(50, ge=1)
+    batch_size: int = Field(50, ge=1, description="images in a local step")
     lr: float = Field(0.01, ge=0, description="local learning rate, eta_l")
     abstain_below: float = Field(0.0, ge=0, description="one-bit: a client does not vote on smaller gradients")
 
@@ -117,16 +123,16 @@ class RadiosSection(_Section):
 
     server: str = Field("", description="uri of the server's radio: ip:192.168.2.1, usb:1.2.5")
     clients: list[str] = Field([], description="uris, one for each client")
-    frequency_hz: float = Field(0.0, ge=0, description="one that you may transmit on; 0: nothing is transmitted")
-    sample_rate_hz: float = Field(2.5e6, gt=0, description="the same for all radios")
-    rx_gain_db: float = Field(40.0, description="of all receivers")
-    tx_gain_db: float = Field(-30.0, description="of all transmitters, -89.75 to 0")
-    clock: Literal["wall", "lock-step"] = Field("wall", description="lock-step: virtual radios on that clock")
+    frequency_hz: float = Field(0.0, ge=0, description="Hz, one that you may transmit on; 0: nothing is transmitted")
+    sample_rate_hz: float = Field(2.5e6, gt=0, description="samples a second, the same for all radios")
+    rx_gain_db: float = Field(40.0, description="dB, of all receivers; the radio's own range")
+    tx_gain_db: float = Field(-30.0, description="dB, of all transmitters; -89.75 to 0")
+    clock: Literal["wall", "lock-step"] = Field("wall", description="that the radios run on; lock-step: virtual radios")
     tolerance_samples: float = Field(
         0.0, ge=0, le=16, description="clients must be heard within it before a run; 0: what the prefix bears"
     )
-    align_rounds: int = Field(100, ge=1, description="of the radios, until all clients must be aligned")
-    patience_rounds: int = Field(300, ge=1, description="of the radios without anybody's votes, until the run ends")
+    align_rounds: int = Field(100, ge=1, description="rounds of the radios, until all clients must be aligned")
+    patience_rounds: int = Field(300, ge=1, description="rounds of the radios without any votes, until the run ends")
 
     def fault(self, n: int) -> str:
         """What is wrong with them for n clients, if anything."""
@@ -169,7 +175,7 @@ class Settings(BaseModel):
         name = given.get("name", AIR_NAMES[0])
         if name not in AIR_NAMES:
             raise ValueError(f"name = {name!r}: {_nearest(str(name), AIR_NAMES)}")
-        return {key: None if value == NONE and key in _OPTIONAL else value for key, value in given.items()}
+        return {key: None if value == NONE and key in OPTIONAL_KEYS else value for key, value in given.items()}
 
     @model_validator(mode="after")
     def _radios_are_there(self) -> Settings:
@@ -185,13 +191,10 @@ class Settings(BaseModel):
 
     def toml(self) -> str:
         """The settings in full, as a file that `load_settings` reads."""
-        comments = {
-            (section, key): field.description
-            for section, part in self
-            if isinstance(part, BaseModel)
-            for key, field in type(part).model_fields.items()
-            if field.description
-        }
+        comments = {("air", key): comment for key, comment in explain_keys().items()}
+        for section, part in self:
+            if isinstance(part, BaseModel):
+                comments |= {(section, key): _comment(field) for key, field in type(part).model_fields.items()}
         return to_toml(self._plain(), comments)
 
     def _plain(self) -> dict[str, dict[str, Any]]:
@@ -216,10 +219,13 @@ class Settings(BaseModel):
         return check(tree, "settings")
 
 
-def load_settings(config: str | Path | None = None, overrides: Sequence[str] = ()) -> Settings:
+def load_settings(
+    config: str | Path | None = None, overrides: Sequence[str] = (), options: Mapping[str, str] | None = None
+) -> Settings:
     """The settings of a TOML file (a path, or the name of one that comes with the package), with overrides.
 
     config: None is the quickstart; overrides: "section.key=value", the value as in TOML, strings also without quotes.
+    options: further overrides, each with the words that an error names it by: {"air.name=ideal": "--air ideal"}.
     """
     path = find_config(config)
     try:
@@ -228,9 +234,17 @@ def load_settings(config: str | Path | None = None, overrides: Sequence[str] = (
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is no TOML: {error}") from None
-    for override in overrides:
-        _override(tree, override)
-    return check(tree, str(path))
+    changed, places = copy.deepcopy(tree), {}
+    for override, words in {**{text: f"--set {text}" for text in overrides}, **(options or {})}.items():
+        places[_override(changed, override)] = words
+
+    def source(place: tuple[str, ...]) -> str:
+        if place in places:
+            return places[place]
+        near = [words for keys, words in places.items() if keys[: len(place)] == place[: len(keys)]]
+        return " and ".join(near) if near and _is_valid(tree) else str(path)
+
+    return check(changed, source)
 
 
 def find_config(config: str | Path | None) -> Path:
@@ -245,7 +259,16 @@ def find_config(config: str | Path | None) -> Path:
     raise ConfigError(f"there is no file {config}, and no config of that name: {_nearest(str(config), names)}")
 
 
-def _override(tree: dict[str, Any], text: str) -> None:
+def _is_valid(tree: dict[str, Any]) -> bool:
+    try:
+        Settings.model_validate(tree)
+    except ValidationError:
+        return False
+    return True
+
+
+def _override(tree: dict[str, Any], text: str) -> tuple[str, ...]:
+    """Change a value in place; returns the keys that lead to it."""
     path, equals, value = text.partition("=")
     keys = [key.strip() for key in path.split(".")]
     if not equals or len(keys) < 2 or not all(keys):
@@ -259,15 +282,20 @@ def _override(tree: dict[str, Any], text: str) -> None:
         if not isinstance(branch, dict):
             raise ConfigError(f"--set {text}: {key} is a value, not a section")
     branch[keys[-1]] = parse_value(value.strip())
+    return tuple(keys)
 
 
-def check(tree: dict[str, Any], source: str) -> Settings:
-    """Settings from plain values; `source` names them in an error."""
+def check(tree: dict[str, Any], source: str | Callable[[tuple[str, ...]], str]) -> Settings:
+    """Settings from plain values; `source` names them in an error, or says where the value at a place comes from."""
     try:
         return Settings.model_validate(tree)
     except ValidationError as error:
-        faults = [_explain([str(place) for place in fault["loc"]], dict(fault)) for fault in error.errors()]
-        raise ConfigError("\n".join(f"{source}: {fault}" for fault in faults)) from None
+        faults = []
+        for fault in error.errors():
+            place = tuple(str(key) for key in fault["loc"])
+            origin = source if isinstance(source, str) else source(place)
+            faults.append(f"{origin}: {_explain(list(place), dict(fault))}")
+        raise ConfigError("\n".join(faults)) from None
 
 
 def _explain(location: list[str], fault: dict[str, Any]) -> str:
@@ -292,6 +320,21 @@ def _explain(location: list[str], fault: dict[str, Any]) -> str:
     if fault["type"] == "value_error":
         return f"[{section}] {key} = {value!r}: {fault['ctx']['error']}"
     return f"[{section}] {'.'.join(keys)} = {value!r}: {_ask(fault['msg'])}"
+
+
+def _comment(field: FieldInfo) -> str:
+    """What a key is for, its unit, and which values it may have."""
+    limits = {type(limit): limit for limit in field.metadata if isinstance(limit, Ge | Gt | Le)}
+    allowed = [f"{getattr(limits[kind], kind.__name__.lower()):g}" for kind in (Ge, Gt, Le) if kind in limits]
+    words = [word for kind, word in ((Ge, "at least"), (Gt, "above"), (Le, "at most")) if kind in limits]
+    texts = [f"{word} {value}" for word, value in zip(words, allowed, strict=True)]
+    if len(texts) == 2 and Ge in limits:
+        texts = [f"{allowed[0]} to {allowed[1]}"]
+    if getattr(field.annotation, "__origin__", None) is Literal:
+        texts = [", ".join(get_args(field.annotation))]
+    elif field.annotation is bool:
+        texts = ["true or false"]
+    return "; ".join([field.description or "", *([", ".join(texts)] if texts else [])])
 
 
 def _ask(message: str) -> str:

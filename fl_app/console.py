@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from fl_app.interrupt import EXIT_CODE, stop_on_signal
 
 if TYPE_CHECKING:
     from fl_app.metrics import RoundFigures
+    from fl_app.progress import Schedule
     from fl_app.runs import RunFolder
 
 Config = Annotated[
@@ -29,52 +31,85 @@ Set = Annotated[list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VAL
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object; all else goes to stderr.")]
 Out = Annotated[Path | None, typer.Option(help="The folder to write to. Default: a new one in runs/.")]
 
-# As `fl_app.train.train`: settings, folder, who is told of each round, whether to stop.
-Train = Callable[[Settings, "RunFolder", Callable[["RoundFigures"], None], Callable[[], bool]], dict[str, Any] | None]
+# What plays the rounds, with: settings, folder, who is told of each round, whether to stop, what to call before the
+# first write.
+Train = Callable[
+    [Settings, "RunFolder", Callable[["RoundFigures"], None], Callable[[], bool], Callable[[], None]],
+    dict[str, Any] | None,
+]
+
+
+# Settings that have an option of their own.
+_OPTIONS = {"run.workers": "--workers", "air.name": "--air", "run.device": "--device", "data.root": "--data-root"}
 
 
 def settings_from(config: str | None, changes: list[str] | None, options: dict[str, Any]) -> Settings:
-    given = [f"{key}={value}" for key, value in options.items() if value is not None]
-    return load_settings(config, [*(changes or []), *given])
+    given = {f"{key}={value}": f"{_OPTIONS[key]} {value}" for key, value in options.items() if value is not None}
+    return load_settings(config, changes or [], given)
 
 
 def train_and_show(
-    settings: Settings, path: Path, as_json: bool, train: Train | None = None, again: str = "fl_app resume"
+    settings: Settings,
+    folder: RunFolder,
+    as_json: bool,
+    train: Train | None = None,
+    again: Callable[[Path], str] = lambda path: shlex.join(["fl_app", "resume", str(path)]),
 ) -> None:
-    """A run from its folder's last checkpoint, or from the beginning, and what it came to."""
-    result = run_loop(settings, path, settings.selection.policy, train, again)
-    if result is None:
-        say(f"stopped after a whole round, and saved. To go on: {again} {path}")
-        raise typer.Exit(EXIT_CODE)
+    """A run from its folder's last checkpoint, or from the beginning, and what it came to.
+
+    again: the command that goes on with the run in a folder.
+    """
+    result = run_loop(settings, folder, settings.selection.policy, lambda: again(folder.path), train)
     from fl_app.report import result_table
 
-    show_result(as_json, result, result_table(result), f"{path}/report.html, curves.png, aou.png, participation.png")
+    files = f"{folder.path}/report.html, curves.png, aou.png, participation.png"
+    show_result(as_json, result, result_table(result), files)
 
 
 def run_loop(
-    settings: Settings, path: Path, title: str, train: Train | None = None, again: str = "fl_app resume"
-) -> dict[str, Any] | None:
-    """One run to its end, with its report; None if it was asked to stop."""
+    settings: Settings,
+    folder: RunFolder,
+    title: str,
+    again: Callable[[], str],
+    train: Train | None = None,
+    schedule: Schedule | None = None,
+) -> dict[str, Any]:
+    """One run to its end, with its report; a run that is stopped ends the command.
+
+    again: makes the command that goes on with what was stopped. schedule: of the runs that this one is part of.
+    """
     from fl_app.progress import RunProgress
     from fl_app.report import write_report
-    from fl_app.runs import RunError, RunFolder
+    from fl_app.runs import RunError
     from fl_app.train import train as train_here
     from fl_app.workers import WorkerError
 
-    folder = RunFolder.open(path)
-    console = Console(stderr=True)
+    def play(settings: Settings, folder: RunFolder, *calls: Any) -> dict[str, Any] | None:
+        on_round, should_stop, before_keeping = calls
+        return train_here(settings, folder, on_round, should_stop, before_keeping=before_keeping)
+
     checkpoint = folder.latest()
     done = 0 if checkpoint is None else checkpoint.rounds_done
-    say(f"{path}: {settings.headline()}" + (f"; going on after round {done}" if done else ""))
-    with RunProgress(console, settings.run.rounds, done, title) as progress, stop_on_signal(say) as should_stop:
-        try:
-            result = (train or train_here)(settings, folder, progress.show, should_stop)
-        except KeyboardInterrupt:
-            say(f"stopped at once. To go on from the last checkpoint: {again} {path}")
-            raise typer.Exit(EXIT_CODE) from None
-        except WorkerError as error:
-            raise RunError(f"{error}\nTo go on from the last checkpoint: {again} {path}") from error
-    if result is not None:
+    say(f"{folder.path}: {settings.headline()}" + (f"; going on after round {done}" if done else ""))
+    result, words = None, ""
+    try:
+        # The signals first, and given back last: closing the progress bar takes its time, too.
+        with stop_on_signal() as stop:
+            try:
+                with RunProgress(Console(stderr=True), settings.run.rounds, done, title, schedule) as progress:
+                    result = (train or play)(settings, folder, progress.show, stop, stop.finish_rounds)
+                words = f"stopped after a whole round, and saved. To go on: {again()}"
+            except KeyboardInterrupt:
+                nothing = "stopped before the first round was over; nothing was kept"
+                words = f"stopped at once. To go on: {again()}" if folder.exists else nothing
+            if result is None:
+                say(words)
+    except WorkerError as error:
+        on = f"\nTo go on from the last checkpoint: {again()}" if folder.exists else ""
+        raise RunError(f"{error}{on}") from error
+    if result is None:
+        raise typer.Exit(EXIT_CODE)
+    with folder.writing("write the report"):
         write_report(folder)
     return result
 
@@ -106,6 +141,9 @@ def clear_errors() -> Iterator[None]:
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler])
     try:
         yield
+    except KeyboardInterrupt:
+        say("stopped")
+        raise typer.Exit(EXIT_CODE) from None
     except ConfigError as error:
         say(f"error: {error}")
         raise typer.Exit(2) from None

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,8 +23,10 @@ class Events:
             return
         # Rounds after the checkpoint will be written again: TensorBoard is told to forget them.
         self._writer = SummaryWriter(str(folder), purge_step=rounds_done or None)
+        threading.excepthook = _leave_to_the_writer
 
     def add(self, row: RoundFigures) -> None:
+        """OSError if an earlier round could not be written, on a full disk say."""
         if self._writer is None:
             return
         for name, value in asdict(row).items():
@@ -31,4 +35,11 @@ class Events:
 
     def close(self) -> None:
         if self._writer is not None:
-            self._writer.close()
+            with contextlib.suppress(OSError):  # metrics.jsonl has it all, and is checked
+                self._writer.close()
+
+
+def _leave_to_the_writer(fault: threading.ExceptHookArgs) -> None:
+    """TensorBoard writes in a thread of its own and raises its faults once more in `add`: once is enough."""
+    if not (isinstance(fault.exc_value, OSError) and type(fault.thread).__module__.startswith("tensorboard.")):
+        threading.__excepthook__(fault)

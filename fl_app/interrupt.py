@@ -1,35 +1,119 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ctrl-C asks a run to stop after its round; a second one stops it at once."""
+"""What Ctrl-C (SIGINT) and SIGTERM do to a command: both do the same, and the exit status is 130.
+
+- Before a run and after it the process ends at once, with one line (`end_at_once`).
+- While a run starts, until its first round is over, KeyboardInterrupt unwinds it, so that radios are switched off.
+- Then the first signal finishes the round and saves, and the second one unwinds (`stop_on_signal`).
+- A signal while a run unwinds ends the process at once.
+
+Imports nothing that takes time: `fl_app.__main__` needs this module before everything else.
+"""
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
 EXIT_CODE = 130  # as a shell reports a program that Ctrl-C ended
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SHOW_CURSOR = "\x1b[?25h"  # a progress bar hides it
+
+
+def end_at_once(words: str = "stopped") -> None:
+    """From here on a signal ends the process with these words on stderr. Only the main thread may call this.
+
+    An exception would not do: while modules are imported it can be lost, or come out as another one.
+    """
+    for number in SIGNALS:
+        signal.signal(number, lambda _number, _frame: leave(words))
+
+
+def guard_process() -> None:
+    """End at once on a signal, from the first line of the program to the last one of the interpreter."""
+    end_at_once()
+    sys.unraisablehook = _unraisable
+    atexit.register(_ignore)  # registered first, so it is called last: then nothing is left that could be stopped
+
+
+def leave(words: str) -> NoReturn:
+    """End this process, now. Child processes end by themselves, since their pipes close."""
+    if words:
+        write_line(words)
+    os._exit(EXIT_CODE)
+
+
+def write_line(words: str) -> None:
+    """Write a line to stderr from a signal handler, where Python's own stream may be in the middle of a write."""
+    start = f"{_SHOW_CURSOR}\n" if os.isatty(2) else ""
+    with contextlib.suppress(OSError):
+        os.write(2, f"{start}{words}\n".encode())
+
+
+class Stop:
+    """Was the run asked to stop? Call it to know."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._asked = self._unwinding = self._finishes_rounds = False
+
+    def __call__(self) -> bool:
+        return self._asked
+
+    def finish_rounds(self) -> None:
+        """From here on there is something to keep: the first signal no longer unwinds the run."""
+        self._finishes_rounds = True
+
+    def on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        if self._unwinding:
+            leave("")
+        if self._asked or not self._finishes_rounds:
+            self._asked = self._unwinding = True
+            raise KeyboardInterrupt
+        self._asked = True
+        self._tell("finishing this round; once more stops at once")
 
 
 @contextmanager
-def stop_on_signal(tell: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
-    """While inside, SIGINT and SIGTERM make the yielded function return True. Elsewhere than in the main thread,
-    where Python delivers no signals, it returns False."""
-    asked = threading.Event()
+def stop_on_signal(tell: Callable[[str], None] = write_line) -> Iterator[Stop]:
+    """While inside, SIGINT and SIGTERM are for the yielded `Stop`. Elsewhere than in the main thread, where Python
+    delivers no signals, it stays False."""
+    stop = Stop(tell)
     if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
+        yield stop
         return
-
-    def on_signal(_number: int, _frame: FrameType | None) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-        tell("finishing this round; once more stops at once")
-
-    earlier = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    earlier = {number: signal.signal(number, stop.on_signal) for number in SIGNALS}
     try:
-        yield asked.is_set
+        yield stop
     finally:
         for number, handler in earlier.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def blocked_for_children() -> Iterator[None]:
+    """Processes that are started inside never see these signals: they end with us, by the end of their pipe."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _unraisable(unraisable: sys.UnraisableHookArgs) -> None:
+    """Python drops an exception that is raised in a finaliser: a signal must not be lost that way."""
+    if isinstance(unraisable.exc_value, KeyboardInterrupt):
+        leave("stopped")
+    sys.__unraisablehook__(unraisable)
+
+
+def _ignore() -> None:
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)

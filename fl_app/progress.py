@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from types import TracebackType
 
 from rich.console import Console
@@ -13,6 +14,7 @@ from rich.text import Text
 from fl_app.metrics import RoundFigures
 
 FIGURES_COLUMNS = 68  # what a line takes besides title and bar
+ALL_RUNS_COLUMNS = 12  # and the time that all runs still take
 
 
 def percent(share: float | None) -> str:
@@ -32,18 +34,42 @@ class _Eta(ProgressColumn):
         return Text(f"ETA {task.fields['eta']}", style="cyan")
 
 
-class RunProgress:
-    """Shows each round. Use as a context; pass `show` to the training loop."""
+class Schedule:
+    """Several runs, one after the other: how long do all of them still take?"""
 
-    def __init__(self, console: Console, rounds: int, rounds_done: int, title: str) -> None:
-        self._console, self._rounds, self._first = console, rounds, rounds_done
-        self._started = time.perf_counter()
+    def __init__(self, rounds: Sequence[int]) -> None:
+        """`rounds` is what each run has left."""
+        self._left = list(rounds)
+        self._seconds, self._rounds = 0.0, 0
+        self._run = -1
+
+    def next_run(self) -> None:
+        self._run += 1
+
+    def timed(self, seconds: float, rounds_left: int) -> float:
+        """One more round took so long, and its run has these left; returns the seconds until all runs are over."""
+        self._seconds, self._rounds = self._seconds + seconds, self._rounds + 1
+        return self._seconds / self._rounds * (rounds_left + sum(self._left[self._run + 1 :]))
+
+
+class RunProgress:
+    """Shows each round. Use as a context; pass `show` to the training loop.
+
+    The time to come is estimated from the rounds after the first one, which waits for data, processes and radios.
+    """
+
+    def __init__(
+        self, console: Console, rounds: int, rounds_done: int, title: str, schedule: Schedule | None = None
+    ) -> None:
+        self._console, self._rounds, self._title = console, rounds, title
+        self._pace, self._schedule = Schedule([]), schedule
+        self._round_began: float | None = None
         self._accuracy: float | None = None
         self._dropped = 0
         self._bar: Progress | None = None
         if console.is_terminal:
             # The figures are what people look at, so the bar takes what they leave: rich cuts what does not fit.
-            left = console.width - FIGURES_COLUMNS - len(title)
+            left = console.width - FIGURES_COLUMNS - len(title) - (ALL_RUNS_COLUMNS if schedule else 0)
             self._bar = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(bar_width=min(30, max(4, left))),
@@ -60,8 +86,7 @@ class RunProgress:
         self._dropped += row.dropped_clients
         if row.test_accuracy is not None:
             self._accuracy = row.test_accuracy
-        elapsed = time.perf_counter() - self._started
-        eta = clock(elapsed / (done - self._first) * (self._rounds - done))
+        eta = self._eta(self._rounds - done)
         loss = "-" if row.loss is None else f"{row.loss:.3f}"
         dropped = f"  dropped {self._dropped}" if self._dropped else ""
         if self._bar is not None:
@@ -71,13 +96,24 @@ class RunProgress:
             )
             self._bar.update(self._task, completed=done, figures=figures, eta=eta)
         elif row.test_accuracy is not None or row.dropped_clients:
+            title = f"{self._title}: " if self._schedule is not None else ""
             self._console.print(
-                f"round {done:>4}/{self._rounds}  accuracy {percent(self._accuracy):>6}  loss {loss}  "
+                f"{title}round {done:>4}/{self._rounds}  accuracy {percent(self._accuracy):>6}  loss {loss}  "
                 f"AoU {row.mean_aou:.1f} (max {row.max_aou})  vote errors {percent(row.vote_error_rate)}{dropped}  "
                 f"ETA {eta}",
                 highlight=False,
                 soft_wrap=True,
             )
+
+    def _eta(self, rounds_left: int) -> str:
+        now, began = time.perf_counter(), self._round_began
+        self._round_began = now
+        if began is None:
+            return "-"
+        eta = clock(self._pace.timed(now - began, rounds_left))
+        if self._schedule is not None:
+            eta += f", all {clock(self._schedule.timed(now - began, rounds_left))}"
+        return eta
 
     def __enter__(self) -> RunProgress:
         if self._bar is not None:

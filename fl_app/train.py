@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from fl_app.air.base import Air
 from fl_app.air.votes import vote_error_rate
 from fl_app.checkpoints import Checkpoint
 from fl_app.client import Broadcast
-from fl_app.config import Settings
+from fl_app.config import RunSection, Settings
 from fl_app.events import Events
 from fl_app.metrics import RoundFigures, rows_from, summary
 from fl_app.models import Buffers, average_buffers
@@ -126,10 +126,13 @@ def train(
     on_round: Callable[[RoundFigures], None],
     should_stop: Callable[[], bool],
     workers: Workers | None = None,
+    before_keeping: Callable[[], None] = lambda: None,
 ) -> dict[str, Any] | None:
     """Train from the folder's latest checkpoint, or from the beginning, to the last round.
 
     workers: who computes the clients; processes on this machine unless given. They are closed in the end.
+    before_keeping: called once, when the first round is over and about to be written. A folder that was only planned
+    is made then, and not before.
     Returns the result, or None if `should_stop` ended it after a round; the folder then has a checkpoint to go on from.
     """
     result = folder.read_result()
@@ -141,15 +144,14 @@ def train(
         prepared = prepare(settings)
         if checkpoint is not None and checkpoint.state["fingerprint"] != prepared.fingerprint:
             raise RunError(f"{folder.path} was trained on other data or other weights than its config.toml makes now")
-        prepared.plot(folder.path / "partition.png")
         workers.assign(prepared.task, settings.clients.n, prepared.data_of, prepared.test)
         training = Training(prepared.server, workers, prepared.air, prepared.buffers)
         if checkpoint is not None:
             training.restore(checkpoint)
+            training.rows = rows_of_a_longer_run(training.rows, settings.run)
         with _opened(prepared.air):
             workers.begin(training.server, prepared.fingerprint)
-            folder.start_metrics(training.rows)
-            return _train_on(settings, folder, prepared, training, on_round, should_stop)
+            return _train_on(settings, folder, prepared, training, on_round, should_stop, before_keeping)
     finally:
         workers.close()
 
@@ -174,15 +176,25 @@ def _train_on(
     training: Training,
     on_round: Callable[[RoundFigures], None],
     should_stop: Callable[[], bool],
+    before_keeping: Callable[[], None],
 ) -> dict[str, Any] | None:
     rounds = settings.run.rounds
-    events = Events(folder.events, len(training.rows))
+    events: Events | None = None
     try:
         while len(training.rows) < rounds:
             done = len(training.rows) + 1
-            row = training.play_round(evaluate=done in (1, rounds) or done % settings.run.eval_every == 0)
+            row = training.play_round(evaluate=_is_evaluated(done, settings.run))
+            if events is None:
+                before_keeping()
+                folder.begin(settings)
+                folder.start_metrics(training.rows[:-1])
+                with folder.writing("draw partition.png"):
+                    prepared.plot(folder.path / "partition.png")
+                with folder.writing("begin the events for TensorBoard"):
+                    events = Events(folder.events, done - 1)
             folder.append(row)
-            events.add(row)
+            with folder.writing("write the events for TensorBoard"):
+                events.add(row)
             on_round(row)
             if training.lost_in_a_row == LOST_ROUNDS_ALLOWED:
                 raise TrainingError(
@@ -196,10 +208,23 @@ def _train_on(
             if stopping:
                 return None
     finally:
-        events.close()
+        if events is not None:
+            events.close()
     result = result_of(settings, folder, prepared.server, training.rows)
     folder.write_result(result)
     return result
+
+
+def _is_evaluated(done: int, run: RunSection) -> bool:
+    """Whether the model is tested after so many rounds."""
+    return done in (1, run.rounds) or done % run.eval_every == 0
+
+
+def rows_of_a_longer_run(rows: Sequence[RoundFigures], run: RunSection) -> list[RoundFigures]:
+    """The rounds so far as this run has them: a shorter run also tested the model after its own last round."""
+    return [
+        row if _is_evaluated(row.round + 1, run) else replace(row, test_accuracy=None, test_loss=None) for row in rows
+    ]
 
 
 def result_of(settings: Settings, folder: RunFolder, server: Server, rows: Sequence[RoundFigures]) -> dict[str, Any]:

@@ -7,11 +7,14 @@ once. A round then costs one broadcast to each process and one report from each 
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import signal
+import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
@@ -20,6 +23,7 @@ from numpy.typing import NDArray
 
 from fl_app.air.base import Air, Uplink
 from fl_app.client import Broadcast, ClientGroup, ClientReport, Samples, Score, Task, blocks_of
+from fl_app.interrupt import SIGNALS, blocked_for_children
 from fl_app.models import Buffers
 from fl_app.server import Server
 
@@ -105,6 +109,7 @@ class InProcess:
 class _Worker:
     process: multiprocessing.process.BaseProcess
     connection: Connection
+    has_started: bool = False  # it has said so
 
 
 class ProcessPool:
@@ -116,7 +121,12 @@ class ProcessPool:
 
     def __init__(self, count: int) -> None:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["fl_app.client"])
+        context.set_forkserver_preload(["fl_app.worker_start"])
+        # Ctrl-C and a batch system's SIGTERM reach every process of the run. The main one finishes the round, and needs
+        # the others for it; also while these import torch, neither signal may end one of them.
+        resource_tracker.ensure_running()  # it would unblock the signals before the fork server starts
+        with blocked_for_children():
+            forkserver.ensure_running()
         self._workers: list[_Worker] = []
         try:
             for _ in range(count):
@@ -180,7 +190,9 @@ class ProcessPool:
                     kind, content = connection.recv()
                 except (EOFError, OSError):
                     raise _death(busy[connection], what) from None
-                if kind == "part":
+                if kind == "started":
+                    busy[connection].has_started = True
+                elif kind == "part":
                     answers.append(content)
                 elif kind == "failed":
                     raise WorkerError(f"a worker process failed while {what}:\n{content}")
@@ -199,8 +211,23 @@ def _death(worker: _Worker, what: str) -> WorkerError:
     worker.process.join(CLOSE_SECONDS)
     code = worker.process.exitcode
     how = f"was killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"ended with code {code}"
+    script = getattr(sys.modules["__main__"], "__file__", None)
+    if script is not None and not _has_started(worker):
+        return WorkerError(
+            f"worker process {worker.process.pid} {how} while it imported {script}. A script that trains with workers "
+            'must do so below the line `if __name__ == "__main__":`, since each worker imports the script first; '
+            "or set [run] workers = 0"
+        )
     hint = " (the system may have run out of memory)" if code == -signal.SIGKILL else ""
     return WorkerError(f"worker process {worker.process.pid} {how}{hint} while {what}")
+
+
+def _has_started(worker: _Worker) -> bool:
+    """Whether it ever spoke; what it said may not have been read yet."""
+    try:
+        return worker.has_started or (worker.connection.poll() and worker.connection.recv()[0] == "started")
+    except (EOFError, OSError):
+        return False
 
 
 def _through(air: Air, reports: Sequence[ClientReport], t: int) -> Uplink:
@@ -215,19 +242,29 @@ def _total(scores: Sequence[Score], images: int) -> tuple[float, float]:
 
 def _serve(connection: Connection) -> None:
     """The life of a worker process: its clients' data first, then requests until the pipe is closed."""
-    # Ctrl-C and a batch system's SIGTERM reach every process of the run. The main one finishes the round, and needs us.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    try:
-        group = ClientGroup(*connection.recv())
-        requests: dict[str, Callable[..., Iterable[Any]]]
-        requests = {"train": group.train, "measure": group.measure, "evaluate": group.evaluate}
+    for number in SIGNALS:  # where the fork server was another's, they are not blocked
+        signal.signal(number, signal.SIG_IGN)
+    with contextlib.suppress(EOFError, OSError):  # the main process is gone, or has closed the pool
+        connection.send(("started", None))
+        first = connection.recv()
+        try:
+            group = ClientGroup(*first)
+            requests: dict[str, Callable[..., Iterable[Any]]]
+            requests = {"train": group.train, "measure": group.measure, "evaluate": group.evaluate}
+        except Exception:
+            connection.send(("failed", traceback.format_exc()))
+            return
         while True:
             kind, *content = connection.recv()
-            for part in requests[kind](*content):
-                connection.send(("part", part))
-            connection.send(("done", None))
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        return  # the main process is gone, or has closed the pool
+            for answer in _answers(requests[kind], content):
+                connection.send(answer)
+
+
+def _answers(request: Callable[..., Iterable[Any]], content: list[Any]) -> Iterator[tuple[str, Any]]:
+    try:
+        for part in request(*content):
+            yield "part", part
     except Exception:
-        connection.send(("failed", traceback.format_exc()))
+        yield "failed", traceback.format_exc()
+        return
+    yield "done", None

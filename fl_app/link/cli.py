@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,10 +13,11 @@ import typer
 
 from fl_app.config import ConfigError, Settings, load_settings
 from fl_app.console import Config, Json, Out, Set, clear_errors, say, settings_from, train_and_show
-from fl_app.interrupt import EXIT_CODE, stop_on_signal
+from fl_app.interrupt import EXIT_CODE, end_at_once, stop_on_signal
 
 if TYPE_CHECKING:
     from fl_app.metrics import RoundFigures
+    from fl_app.runs import RunFolder
 
 Bind = Annotated[str | None, typer.Option(help="Where to listen: tcp://HOST:PORT or ipc://PATH.")]
 Keys = Annotated[Path | None, typer.Option(help="The folder of the keys that `fl_app keys` made.")]
@@ -55,7 +57,7 @@ def server(
         if radio is not None:
             _check_radio(radio)
         name = air if radio is None or resume is not None else air or "gnuradio"
-        settings, path = run_of(config, changes, out, resume, {"air.name": name})
+        settings, folder = run_of(config, changes, out, resume, {"air.name": name})
         # How this machine is reached is its own business, in a resumed run as well.
         here = {"bind": bind, "radio": radio, "audit_votes": audit_votes or None}
         settings = settings.with_values(link={key: value for key, value in here.items() if value is not None})
@@ -65,12 +67,17 @@ def server(
 
         link = Link(settings.link.bind, server_keys(keys) if keys else None, say)
 
-        def train(settings: Settings, folder: Any, on_round: Any, should_stop: Any) -> dict[str, Any] | None:
+        def train(
+            settings: Settings, folder: Any, on_round: Any, should_stop: Any, before_keeping: Any
+        ) -> dict[str, Any] | None:
             def show(row: RoundFigures) -> None:
                 on_round(row)
                 tell("round", asdict(row))
 
-            result = serve(settings, folder, show, should_stop, link, lambda status: tell("status", status))
+            def on_status(status: dict[str, Any]) -> None:
+                tell("status", status)
+
+            result = serve(settings, folder, show, should_stop, link, on_status, before_keeping)
             if result is not None:
                 tell("result", result)
             return result
@@ -81,9 +88,10 @@ def server(
 
         try:
             own = {"--bind": bind, "--keys": keys, "--radio": radio}
-            words = [f"{option} {value}" for option, value in own.items() if value is not None]
-            again = " ".join(["fl_app server", *words, *(["--audit-votes"] if audit_votes else []), "--resume"])
-            train_and_show(settings, path, as_json or status_lines, train, again)
+            words = [str(word) for option, value in own.items() if value is not None for word in (option, value)]
+            words = ["fl_app", "server", *words, *(["--audit-votes"] if audit_votes else []), "--resume"]
+            again = lambda path: shlex.join([*words, str(path)])  # noqa: E731
+            train_and_show(settings, folder, as_json or status_lines, train, again)
         finally:
             link.close()
 
@@ -117,7 +125,7 @@ def client(
         if changes and config is None:
             raise ConfigError("--set changes the config that --config names: give both")
         from fl_app.link.caller import Caller
-        from fl_app.link.client import Client
+        from fl_app.link.client import STOPPED, Client
         from fl_app.link.keys import client_keys
         from fl_app.link.settings import config_hash
         from fl_app.link.trainer import ModelTrainer, RandomVoter, Trainer
@@ -136,17 +144,19 @@ def client(
             own_radio = OwnRadio(radio, number)
         own_keys = client_keys(keys, number) if keys else None
         taking_part = Client(server, Caller(number, own_hash, own_radio), trainer, own_keys, tell=say)
-        with stop_on_signal(lambda _text: say(f"client {number}: leaving")) as should_stop:
+        with stop_on_signal(lambda _text: None) as should_stop:
+            should_stop.finish_rounds()  # in its own way: the client says goodbye to the server
             try:
                 reason = taking_part.run(patience_seconds, should_stop)
             except KeyboardInterrupt:
-                raise typer.Exit(EXIT_CODE) from None
+                reason = STOPPED
             finally:
                 taking_part.close()
                 if own_radio is not None:
                     own_radio.close()
-        say(f"client {number}: {reason}")
+            say(f"client {number}: {reason}")
         if should_stop():
+            end_at_once("")  # what is left to wait for is the training of a round that nobody waits for
             raise typer.Exit(EXIT_CODE)
 
 
@@ -183,24 +193,25 @@ def up(
     with clear_errors():
         if air == "pluto":
             raise ConfigError("--air pluto drives all radios from one process: fl_app train --air pluto")
-        settings, path = run_of(config, changes, out, resume, {"air.name": air})
+        settings, folder = run_of(config, changes, out, resume, {"air.name": air})
         from fl_app.link.up import bring_up
 
-        code = bring_up(settings, path, as_json, no_training)
+        code = bring_up(settings, folder, as_json, no_training)
         if code:
             raise typer.Exit(code)
 
 
 def run_of(
     config: str | None, changes: list[str] | None, out: Path | None, resume: Path | None, options: dict[str, Any]
-) -> tuple[Settings, Path]:
+) -> tuple[Settings, RunFolder]:
     """The settings and the folder of a new run, or of an earlier one."""
     from fl_app.runs import RunFolder
 
     if resume is None:
         settings = settings_from(config, changes, options)
-        return settings, RunFolder.create(settings, out).path
+        return settings, RunFolder.plan(settings, out)
     given = {"CONFIG": config, "--set": changes, "--out": out, **options}
     if any(value is not None and value != [] for value in given.values()):
         raise ConfigError("--resume goes on with a run as it was begun, and takes neither a config nor changes to it")
-    return RunFolder.open(resume).settings(), resume
+    folder = RunFolder.open(resume)
+    return folder.settings(), folder

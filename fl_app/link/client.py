@@ -26,6 +26,7 @@ QUEUED_MESSAGES = 32
 LONELY_SECONDS = 15.0  # without an answer, until that is said
 RECONNECT_MS = 100
 RECONNECT_MOST_MS = 2000
+STOPPED = "stopped; the others go on"
 
 
 class ClientError(RuntimeError):
@@ -92,13 +93,15 @@ class Client:
             now = time.monotonic()
             if should_stop():
                 self._send(caller.leave())
-                return "asked to stop"
+                return STOPPED
             heard = max(heard, caller.heard or 0.0)
             if now - heard > patience_seconds:
                 raise ClientError(f"the server at {self._server} was silent for {patience_seconds:g} s")
             if caller.heard is None and now - started > LONELY_SECONDS and not told:
                 told = True
-                self._tell(f"no answer from {self._server} yet; where one side alone has --keys, nobody gets in")
+                self._tell(
+                    f"no server answers at {self._server} yet: is `fl_app server` running there? {curve.ONE_SIDED}"
+                )
             if now >= tick_at:
                 tick_at = now + caller.heartbeat_seconds
                 self._send(caller.tick())

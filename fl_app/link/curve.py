@@ -13,6 +13,8 @@ from fl_app.link.keys import ClientKeys, ServerKeys
 
 _log = logging.getLogger(__name__)
 
+ONE_SIDED = "If only one of the two was started with --keys, they cannot talk: give it to both or to none."
+
 
 def guard(context: zmq.Context[Any], keys: ServerKeys) -> ThreadAuthenticator:
     """From here on the context's servers admit listed keys alone; to be stopped before the context ends."""

@@ -43,6 +43,7 @@ class Link:
         # message is known, since a socket applies its limits to connections that come after them.
         self._socket = self._context.socket(zmq.ROUTER)
         trial = self._context.socket(zmq.ROUTER)
+        self.endpoint = ""
         try:
             self.endpoint = _bind(trial, bind)
             self._file = _file_of(self.endpoint)
@@ -141,6 +142,8 @@ class Link:
         if self._authenticator is not None:
             self._authenticator.stop()
         self._context.term()
+        if self.endpoint.startswith("ipc://") and not self.endpoint.startswith("ipc://@"):
+            Path(self.endpoint.removeprefix("ipc://")).unlink(missing_ok=True)  # ZeroMQ leaves it
 
 
 def _file_of(endpoint: str) -> tuple[Path, int, int] | None:
@@ -158,5 +161,8 @@ def _bind(socket: zmq.Socket[bytes], endpoint: str) -> str:
         socket.bind(endpoint)
     except zmq.ZMQError as error:
         socket.close()
-        raise LinkError(f"cannot listen on {endpoint}: {error.strerror}") from None
+        by = ", perhaps by another `fl_app server`; end that one, or" if error.errno == zmq.EADDRINUSE else ";"
+        raise LinkError(
+            f"cannot listen on {endpoint}: {zmq.strerror(error.errno or 0)}{by} choose another --bind"
+        ) from None
     return socket.get_string(zmq.LAST_ENDPOINT)

@@ -50,7 +50,9 @@ class Screen:
         """A client's process is gone, before the run was over."""
         if client not in self._ended:
             self._ended[client] = code
-            self._lines.append(f"client {client} ended with code {code}; the others go on")
+            self._lines.append(
+                f"client {client} ended with code {code}, too often to be started again; the others go on"
+            )
 
     def note(self, text: str) -> None:
         self._note = text

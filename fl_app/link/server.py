@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from fl_app.air.base import Air, Uplink
 from fl_app.client import Broadcast, ClientReport, Samples, Task
 from fl_app.config import ConfigError, Settings
+from fl_app.link import curve
 from fl_app.link.desk import Desk
 from fl_app.link.downlink import change_of, checksum_of, whole_model
 from fl_app.link.router import Link, LinkError
@@ -166,7 +167,7 @@ class LinkWorkers(InProcess):
             waited = time.monotonic() - started
             if waited > LONELY_SECONDS and not self._desk.sessions and not told:
                 told = True
-                _log.warning("no client has come in %g s; where one side alone has --keys, nobody gets in", waited)
+                _log.warning("no client has come in %.0f s: are they running? %s", waited, curve.ONE_SIDED)
             if waited >= link.join_seconds and len(self._desk.ready()) >= link.min_clients:
                 _log.warning("starting with %d of %d clients", len(self._desk.ready()), n)
                 return
@@ -249,11 +250,12 @@ def serve(
     should_stop: Callable[[], bool],
     link: Link,
     on_status: Callable[[Status], None] = lambda _status: None,
+    before_keeping: Callable[[], None] = lambda: None,
 ) -> dict[str, Any] | None:
     """As `fl_app.train.train`, with clients over the link. Clients are told when the run is over, and why."""
     workers = LinkWorkers(settings, link, should_stop, on_status)
     try:
-        result = train(settings, folder, on_round, should_stop, workers)
+        result = train(settings, folder, on_round, should_stop, workers, before_keeping)
     except (RuntimeError, ValueError, OSError) as error:
         link.farewell(f"the server stopped: {error}")
         raise

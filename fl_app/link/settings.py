@@ -18,13 +18,17 @@ DEFAULT_PORT = 7780
 class LinkSection(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
-    bind: str = Field(f"tcp://127.0.0.1:{DEFAULT_PORT}", min_length=1, description="where the server listens")
+    bind: str = Field(
+        f"tcp://127.0.0.1:{DEFAULT_PORT}",
+        min_length=1,
+        description="where the server listens: tcp://HOST:PORT, ipc://PATH",
+    )
     min_clients: int = Field(1, ge=1, description="a round counts if so many answer; otherwise it is tried again")
-    join_seconds: float = Field(60.0, gt=0, description="how long the first round waits for all N clients")
-    round_seconds: float = Field(60.0, gt=0, description="a round's deadline: who is later abstains")
-    patience_seconds: float = Field(600.0, gt=0, description="fewer than min_clients for so long end the run")
-    heartbeat_seconds: float = Field(1.0, ge=0.01, le=60, description="how often each side shows that it lives")
-    silent_seconds: float = Field(10.0, gt=0, description="who is silent for longer is not waited for")
+    join_seconds: float = Field(60.0, gt=0, description="seconds that the first round waits for all N clients")
+    round_seconds: float = Field(60.0, gt=0, description="seconds, a round's deadline: a later answer does not count")
+    patience_seconds: float = Field(600.0, gt=0, description="seconds with fewer than min_clients until the run ends")
+    heartbeat_seconds: float = Field(1.0, ge=0.01, le=60, description="seconds between two signs of life of each side")
+    silent_seconds: float = Field(10.0, gt=0, description="seconds of silence until a client is not waited for")
     cut_off_after: int = Field(5, ge=1, description="bad messages until a sender is cut off")
     radio: str = Field("", description="the server's flowgraph, by which votes go: tcp://HOST:PORT, ipc://FOLDER")
     audit_votes: bool = Field(False, description="clients with radios also tell the server, to count wrong votes")

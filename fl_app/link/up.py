@@ -11,6 +11,8 @@ import contextlib
 import json
 import os
 import selectors
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,13 +31,14 @@ from fl_app.console import say, show_result
 from fl_app.interrupt import EXIT_CODE, stop_on_signal
 from fl_app.link.screen import Screen
 from fl_app.private_folder import PrivateFolder
+from fl_app.runs import RunFolder
 
-COMMAND = [sys.executable, "-c", "from fl_app.cli import app; app()"]
+COMMAND = [sys.executable, "-m", "fl_app"]
 LOOK_SECONDS = 0.1
 LEAVE_SECONDS = 5.0  # for clients to leave by themselves, once the server is gone
 KILL_SECONDS = 3.0  # after SIGTERM
 LOG_LINES = 8
-STARTS_AGAIN, STARTS_SECONDS = 5, 600.0  # of a flowgraph that ends by itself: so often in so long
+STARTS_AGAIN, STARTS_SECONDS = 5, 600.0  # how often in how long a process that ended is started again
 SERVER, RADIO, CLIENT = "server", "radio", "client-"
 
 
@@ -51,6 +54,8 @@ class Bench:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._arguments: dict[str, list[str]] = {}
         self._started_again: dict[str, list[float]] = {}
+        self.given_up: set[str] = set()  # those that ended too often to be started again
+        self._missing = [folder for folder in (logs, *logs.parents) if not folder.exists()]
         logs.mkdir(parents=True, exist_ok=True)
 
     def start(self, name: str, arguments: list[str], stdout: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
@@ -67,14 +72,16 @@ class Bench:
         self.processes[name], self._arguments[name] = process, arguments
         return process
 
-    def start_again(self, name: str) -> None:
-        """BenchError if it has ended too often of late."""
+    def start_again(self, name: str) -> bool:
+        """False, and nothing is started, if it has ended too often of late."""
         now = time.monotonic()
         recent = [then for then in self._started_again.get(name, []) if now - then < STARTS_SECONDS]
         if len(recent) == STARTS_AGAIN:
-            raise BenchError(f"{name} has ended {1 + STARTS_AGAIN} times; {self.last_words(name)}")
+            self.given_up.add(name)
+            return False
         self._started_again[name] = [*recent, now]
         self.start(name, self._arguments[name])
+        return True
 
     def stop(self, name: str) -> None:
         """Ask it to end, if it is there."""
@@ -86,13 +93,22 @@ class Bench:
 
     def last_words(self, name: str) -> str:
         lines = self.log_of(name).read_text(encoding="utf-8", errors="replace").splitlines()
-        return "\n".join([f"{self.log_of(name)} ends:", *lines[-LOG_LINES:]])
+        return "\n".join([f"{self.log_of(name).name} ends:", *lines[-LOG_LINES:]])
 
     def running(self) -> list[str]:
         return [name for name, process in self.processes.items() if process.poll() is None]
 
     def ended(self) -> list[str]:
-        return [name for name, process in self.processes.items() if process.poll() is not None]
+        """Those that are to be looked after."""
+        gone = [name for name, process in self.processes.items() if process.poll() is not None]
+        return [name for name in gone if name not in self.given_up]
+
+    def drop_logs(self) -> None:
+        """Of a bench that never played a round; folders that were made for them go, too."""
+        shutil.rmtree(self._logs, ignore_errors=True)
+        for folder in self._missing[1:]:
+            with contextlib.suppress(OSError):  # there is something else in it
+                folder.rmdir()
 
     def take_down(self, patience_seconds: float) -> None:
         """Wait for all to end; those that do not are asked, then killed."""
@@ -118,44 +134,74 @@ class Bench:
         self.take_down(0.0)
 
 
-def bring_up(settings: Settings, run: Path, as_json: bool, no_training: bool) -> int:
+def bring_up(settings: Settings, run: RunFolder, as_json: bool, no_training: bool) -> int:
     """Run the bench to its end; the exit code."""
-    console = Console(stderr=True)
-    screen = Screen(settings, str(run))
-    with PrivateFolder("fl_app-") as folder, Bench(run / "logs") as bench:
-        endpoint = f"ipc://{folder}/server"
-        arguments = ["server", "--resume", str(run), "--bind", endpoint, "--status-lines"]
-        options = ["--no-training"] if no_training else []
-        if settings.air.name == "gnuradio" and settings.air.mode == "onebit" and not settings.link.radio:
-            bench.start(RADIO, _loopback(settings, run, folder))
-            options += ["--radio", f"ipc://{folder}"]
-            arguments += ["--radio", f"ipc://{folder}", "--audit-votes"]
-        elif settings.link.radio:
-            options += ["--radio", settings.link.radio]
-        server = bench.start(SERVER, arguments, subprocess.PIPE)
-        for number in range(settings.clients.n):
-            bench.start(f"{CLIENT}{number}", ["client", "--server", endpoint, "--id", str(number), *options])
-        with stop_on_signal(lambda text: screen.note(text)) as should_stop, _live(console, screen) as refresh:
-            try:
-                _watch(bench, server, screen, should_stop, refresh)
-            except KeyboardInterrupt:
-                bench.take_down(0.0)
-        code = server.wait()
-        bench.stop(RADIO)
-        # Without the server's word that the run is over clients would wait for it to come back.
-        bench.take_down(LEAVE_SECONDS if code == 0 else 0.0)
-    if code and should_stop():
-        say(f"stopped. To go on: fl_app up --resume {run}")
-        return EXIT_CODE
-    if code:
-        raise BenchError(f"the server ended with code {code}; {bench.last_words('server')}")
+    screen = Screen(settings, str(run.path))
+    with stop_on_signal(lambda text: screen.note(text)) as should_stop:
+        should_stop.finish_rounds()  # or rather, the server does: it knows whether there is anything to keep
+        try:
+            code = _run_bench(settings, run, no_training, screen, should_stop)
+        except KeyboardInterrupt:
+            code = EXIT_CODE
+        if code and should_stop():
+            again = shlex.join(["fl_app", "up", "--resume", str(run.path)])
+            nothing = "stopped before the first round was over; nothing was kept"
+            say(f"stopped. To go on: {again}" if run.exists else nothing)
+            return EXIT_CODE
     from fl_app.report import result_table
-    from fl_app.runs import RunFolder
 
-    result = RunFolder.open(run).read_result()
+    result = run.read_result()
     assert result is not None  # a server that ends without an error has written it
-    show_result(as_json, result, result_table(result), f"{run}/report.html, curves.png, logs/")
+    show_result(as_json, result, result_table(result), f"{run.path}/report.html, curves.png, logs/")
     return 0
+
+
+def _run_bench(
+    settings: Settings, run: RunFolder, no_training: bool, screen: Screen, should_stop: Callable[[], bool]
+) -> int:
+    """Start all processes, watch them, and take them down; the server's exit code."""
+    with PrivateFolder("fl_app-") as place, Bench(run.path / "logs") as bench:
+        try:
+            server = _start_all(bench, settings, run, place, no_training)
+            with _live(Console(stderr=True), screen) as refresh:
+                _watch(bench, server, screen, should_stop, refresh)
+            code = server.wait()
+            bench.stop(RADIO)
+            # Without the server's word that the run is over clients would wait for it to come back.
+            bench.take_down(LEAVE_SECONDS if code == 0 else 0.0)
+            if code and not should_stop():
+                raise BenchError(f"the server ended with code {code}; {bench.last_words(SERVER)}")
+        finally:
+            bench.take_down(0.0)
+            if not run.exists:
+                bench.drop_logs()
+    return code
+
+
+def _start_all(
+    bench: Bench, settings: Settings, run: RunFolder, place: Path, no_training: bool
+) -> subprocess.Popen[bytes]:
+    """The server, its clients, and the flowgraph if there is to be one; returns the server."""
+    endpoint = f"ipc://{place}/server"
+    if run.exists:
+        config, arguments = run.config, ["server", "--resume", str(run.path)]
+    else:
+        config = place / "config.toml"
+        config.write_text(settings.toml(), encoding="utf-8")
+        arguments = ["server", str(config), "--out", str(run.path)]
+    arguments += ["--bind", endpoint, "--status-lines"]
+    options = ["--no-training"] if no_training else []
+    if settings.air.name == "gnuradio" and settings.air.mode == "onebit" and not settings.link.radio:
+        loopback = ["--loopback", str(settings.clients.n), "--folder", str(place)]
+        bench.start(RADIO, ["radio", str(config), *loopback])
+        options += ["--radio", f"ipc://{place}"]
+        arguments += ["--radio", f"ipc://{place}", "--audit-votes"]
+    elif settings.link.radio:
+        options += ["--radio", settings.link.radio]
+    server = bench.start(SERVER, arguments, subprocess.PIPE)
+    for number in range(settings.clients.n):
+        bench.start(f"{CLIENT}{number}", ["client", "--server", endpoint, "--id", str(number), *options])
+    return server
 
 
 def _watch(
@@ -188,21 +234,21 @@ def _watch(
 
 
 def _look_after(bench: Bench, screen: Screen, asked: bool) -> None:
-    """Processes that ended before the run was over: the others go on without a client, and with a new flowgraph."""
+    """Start again what ended before the run was over. A client that keeps ending stays away, and the others go on."""
     for name in bench.ended():
         code = bench.processes[name].returncode
-        if name == RADIO:
-            screen.note(f"the flowgraph ended with code {code}; it is started anew")
-            bench.start_again(name)
-        elif name != SERVER:
+        if name == SERVER or asked or (name != RADIO and code == 0):  # 0: the server has told it that the run is over
+            continue
+        what = "the flowgraph" if name == RADIO else f"client {name.removeprefix(CLIENT)}"
+        if bench.start_again(name):
+            screen.note(f"{what} ended with code {code}; it is started again")
+        elif name == RADIO:
+            raise BenchError(f"{what} has ended {1 + STARTS_AGAIN} times; {bench.last_words(name)}")
+        else:
             screen.ended(int(name.removeprefix(CLIENT)), code)
-    if not any(name.startswith(CLIENT) for name in bench.running()) and not asked:
-        raise BenchError(f"all clients have ended; {bench.last_words(f'{CLIENT}0')}")
-
-
-def _loopback(settings: Settings, run: Path, folder: Path) -> list[str]:
-    """The command of a flowgraph for all clients."""
-    return ["radio", str(run / "config.toml"), "--loopback", str(settings.clients.n), "--folder", str(folder)]
+    clients = {name for name in bench.processes if name.startswith(CLIENT)}
+    if clients <= bench.given_up:
+        raise BenchError(f"all clients have ended {1 + STARTS_AGAIN} times; {bench.last_words(f'{CLIENT}0')}")
 
 
 def _lines(stream: IO[bytes]) -> Iterator[list[dict[str, Any]]]:

@@ -5,6 +5,7 @@ import base64
 import io
 import json
 import re
+import socket
 import tomllib
 
 import matplotlib.image
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 from fl_app.cli import app
 from fl_app.config import load_settings
 from fl_app.runs import RunFolder
+from tests.support.runs import assert_same_run
 
 CONTRACT = {"run", "policy", "rounds", "d", "k", "test_accuracy", "mean_aou", "vote_error_rate"}
 CONTRACT |= {"seconds", "air_seconds"}
@@ -31,7 +33,7 @@ def own_folder(tmp_path, monkeypatch):
 
 def fl_app(*arguments, code=0):
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == code, f"{result.stdout}\n{result.stderr}\n{result.exception!r}"
+    assert code is None or result.exit_code == code, f"{result.stdout}\n{result.stderr}\n{result.exception!r}"
     return result
 
 
@@ -91,6 +93,44 @@ def test_finished_run_is_only_reported_by_resume(tiny_options):
     assert again == first
 
 
+def test_longer_run_has_the_bits_of_one_that_was_begun_so(tiny_options, tmp_path):
+    options = [
+        *tiny_options,
+        "--set=run.eval_every=3",
+    ]  # so that the shorter run tests a round that the longer one does not
+    fl_app("train", *options, "--set=run.rounds=2", "--out", "short")
+    longer = json.loads(fl_app("resume", "short", "--rounds", 5, "--json").stdout)
+    whole = json.loads(fl_app("train", *options, "--set=run.rounds=5", "--out", "whole", "--json").stdout)
+    short, begun_so = RunFolder(tmp_path / "short"), RunFolder(tmp_path / "whole")
+    assert_same_run(short, begun_so)
+    assert longer["best_test_accuracy"] == whole["best_test_accuracy"]
+    assert short.settings() == begun_so.settings()
+    refused = fl_app("resume", "short", "--rounds", 4, code=1)
+    assert "--rounds 4: short has played 5 rounds; it must be more, 6 or above" in refused.stderr
+    assert json.loads(fl_app("resume", "short", "--rounds", 5, "--json").stdout) == longer
+
+
+def test_folder_is_there_only_when_there_is_something_to_keep(tiny_options, tmp_path):
+    """What fails before the first round leaves the same --out for the next try."""
+    faults = (["--device", "abacus"], ["--set=data.name=mnist", "--data-root", tmp_path, "--set=data.download=false"])
+    for fault in faults:
+        assert fl_app("train", *tiny_options, *fault, "--out", "runs/mine", code=None).exit_code in (1, 2)
+        assert list(tmp_path.iterdir()) == []
+    fl_app("train", *tiny_options, "--set=run.rounds=1", "--out", "runs/mine")
+    (tmp_path / "file").touch()
+    refused = fl_app("train", *tiny_options, "--out", "file/run", code=1)
+    assert "cannot make the run's folder file/run: Not a directory" in refused.stderr
+
+
+def test_port_in_use_is_named_and_leaves_no_folder(tiny_options, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        result = fl_app("server", *tiny_options, "--bind", address, "--out", "run", code=1)
+    assert f"error: cannot listen on {address}: Address already in use, perhaps by" in result.stderr
+    assert "choose another --bind" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_options_have_their_place_in_the_settings(tiny_options, tmp_path):
     options = ("--workers", 1, "--air", "ideal", "--device", "cpu", "--data-root", tmp_path)
     fl_app("train", *tiny_options, "--set=run.rounds=1", *options, "--out", "run")
@@ -143,8 +183,9 @@ def test_faults_are_said_in_a_sentence(arguments, code, message, tmp_path):
     assert result.stdout == ""
 
 
-@pytest.mark.parametrize("command", ["train", "resume", "compare", "report", "show-config"])
+@pytest.mark.parametrize("command", [command.name or command.callback.__name__ for command in app.registered_commands])
 def test_help_has_an_example(command):
+    command = command.replace("_", "-")
     assert f"Example: fl_app {command}" in fl_app(command, "--help").stdout
 
 
@@ -158,6 +199,9 @@ def test_compare_makes_one_table_and_repeats_no_finished_run(tiny_options, tmp_p
     for seed in (1, 2):
         first, other = (RunFolder(tmp_path / "cmp" / f"{name}-seed{seed}").rows()[0] for name in ("fair-k", "rand-k"))
         assert (first.loss, first.test_accuracy) == (other.loss, other.test_accuracy)
+    for number in range(1, 5):
+        assert f"run {number} of 4\n" in result.stderr
+    assert re.search(r"1/4 fair-k: round +2/2 .* ETA 0:00, all \d+:\d\d", result.stderr)
     assert (tmp_path / "cmp" / "compare.md").read_text().count("\n") == 4
     assert matplotlib.image.imread(tmp_path / "cmp" / "compare.png").std() > 0.02
     again = fl_app(*options, "--json", "--out", "cmp")

@@ -157,6 +157,38 @@ def test_overrides_change_single_values():
     assert (settings.selection.k, settings.selection.rho) == (12, None)
 
 
+@pytest.mark.parametrize(
+    ("overrides", "start"),
+    [
+        (["run.ruonds=20"], "--set run.ruonds=20: [run] ruonds: unknown key"),
+        (["clients.n=3", "run.rounds=0"], "--set run.rounds=0: [run] rounds = 0: must be at least 1"),
+        (["airs.x=3"], "--set airs.x=3: [airs]: unknown section"),
+        (["air.mode=analog", "air.repeats=3"], "--set air.mode=analog and --set air.repeats=3: [air] repeats"),
+        (["air.name=pluto"], "--set air.name=pluto: [radios] server"),
+    ],
+)
+def test_override_that_is_wrong_is_named_and_not_the_file(overrides, start):
+    with pytest.raises(ConfigError) as caught:
+        load_settings(None, overrides)
+    assert str(caught.value).startswith(start)
+
+
+def test_fault_of_the_file_is_not_blamed_on_an_override(tmp_path):
+    (tmp_path / "mine.toml").write_text("[run]\nrounds = 0\n")
+    with pytest.raises(ConfigError, match=r"mine\.toml: \[run\] rounds = 0"):
+        load_settings(tmp_path / "mine.toml", ["run.seed=2"])
+
+
+def test_every_key_has_a_comment_that_says_what_is_allowed():
+    for line in check({}, "").toml().splitlines():
+        if line and not line.startswith("["):
+            assert "  # " in line, line
+    comments = dict(line.split(" = ", 1) for line in check({}, "").toml().splitlines() if " = " in line)
+    assert comments["clock_ppm"].endswith("; 0 to 1000")  # of [air], which checks itself
+    assert comments["partition"].endswith("; iid, dirichlet, shards")
+    assert comments["lr"].endswith("; above 0")
+
+
 @pytest.mark.parametrize("text", ["rounds=3", "run.rounds", "run.=3", "=", "run.rounds.x=3"])
 def test_malformed_overrides_say_how_to_write_them(text):
     with pytest.raises(ConfigError, match="--set"):

@@ -186,10 +186,18 @@ def test_full_disk_stops_the_run_and_keeps_the_checkpoint(run, tiny):
     assert_same_run(run(settings), run(settings, "whole"))
 
 
+def test_folder_keeps_the_settings_that_it_was_planned_with(tiny, tmp_path):
+    """Where a server listens, and which flowgraph it uses, is not the run's: a resumed one may have others."""
+    folder = RunFolder.plan(tiny(), tmp_path / "run")
+    assert not folder.path.exists()
+    folder.begin(tiny(link={"bind": "ipc:///tmp/gone"}))
+    assert folder.settings() == tiny()
+
+
 def test_disk_that_fills_while_metrics_are_written(tiny, tmp_path):
     folder = RunFolder.create(tiny(), tmp_path / "run")
     folder.metrics.symlink_to("/dev/full")
-    with pytest.raises(RunError, match=r"cannot write to .*metrics\.jsonl: No space left on device; make room"):
+    with pytest.raises(RunError, match=r"cannot write .*metrics\.jsonl: the disk is full; make room, then"):
         folder.append(_row())
 
 

@@ -3,6 +3,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -87,6 +90,31 @@ def test_dead_process_is_named(pool):
     victim.join()
     with pytest.raises(WorkerError, match=rf"worker process {victim.pid} was killed by SIGKILL .*out of memory"):
         pool.train(broadcast())
+
+
+SCRIPT = """
+import numpy as np
+from fl_app.client import Samples
+from fl_app.workers import make_workers
+from tests.fl_app.test_workers import CLIENTS, TASK, TEST, broadcast
+
+workers = make_workers(1, 1)
+workers.assign(TASK, 1, CLIENTS.__getitem__, TEST)
+workers.train(broadcast())
+"""
+
+
+def test_script_without_a_main_guard_is_told_what_is_missing(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    root = Path(__file__).parents[2]
+    ended = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(root)}
+    )
+    assert ended.returncode == 1
+    last = ended.stderr.splitlines()[-1]
+    assert f"ended with code 1 while it imported {script}" in last
+    assert 'below the line `if __name__ == "__main__":`' in last
 
 
 def test_failure_in_a_process_brings_its_traceback(pool):

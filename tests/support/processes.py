@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.support.polling import DEADLINE_SECONDS, until
 
-FL_APP = [sys.executable, "-c", "from fl_app.cli import app; app()"]
+FL_APP = [sys.executable, "-m", "fl_app"]
 
 
 def is_running(pid):

@@ -92,22 +92,32 @@ def test_server_that_dies_ends_the_bench_with_a_sentence(config, up, tmp_path):
     assert_all_end(family)
 
 
-def test_rest_goes_on_without_a_client_that_dies_and_ctrl_c_takes_all_of_it_down(config, up, tmp_path):
+def test_client_that_dies_is_started_again_and_ctrl_c_takes_all_of_it_down(config, up, tmp_path):
     run = RunFolder(tmp_path / "run")
     process = up(config(100_000))
     family = running_bench(process, run, 2)
     os.kill(family[1], signal.SIGKILL)
-    before = len(run.rows())
-    until(lambda: len(run.rows()) > before + 5, "rounds without it")
+    until(lambda: any(row.absent_clients for row in run.rows()), "rounds without it")
+    until(lambda: run.rows()[-1].absent_clients == 0, "rounds with it once more")
+    family += family_of(process.pid)
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=DEADLINE_SECONDS)
     assert process.returncode == 130, err
-    assert "ended with code -9; the others go on" in err
+    assert "client 0 ended with code -9; it is started again" in err
     assert f"To go on: fl_app up --resume {run.path}" in err
     assert "Traceback" not in err
     assert_all_end(family)
-    assert run.rows()[-1].absent_clients == 1
     assert run.latest().rounds_done == len(run.rows())
+
+
+@pytest.mark.slow
+def test_bench_that_cannot_start_says_why_and_leaves_no_folder(config, up, tmp_path):
+    process = up(config(3, data={"name": "mnist", "root": str(tmp_path), "download": False}))
+    _, err = process.communicate(timeout=DEADLINE_SECONDS)
+    assert process.returncode == 1, err
+    assert "server.log ends:" in err
+    assert str(tmp_path) in err
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow
@@ -137,7 +147,7 @@ def test_flowgraph_that_dies_is_started_anew_and_training_goes_on(config, up, tm
     os.kill(flowgraph, signal.SIGKILL)
     out, err = process.communicate(timeout=DEADLINE_SECONDS)
     assert process.returncode == 0, err
-    assert "the flowgraph ended with code 1; it is started anew" in err
+    assert "the flowgraph ended with code 1; it is started again" in err
     assert "Traceback" not in err
     assert_every_round_once(run, 12)
     assert json.loads(out)["vote_error_rate"] < 0.1
