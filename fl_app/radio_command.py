@@ -5,12 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
-import json
 import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,26 +15,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import zmq
 
-from fl_app.air.loopback_settings import loopback_settings
-from fl_app.child import ends_with_parent
-from fl_app.config import ConfigError
+from fl_app.air.loopback_settings import burst_votes, loopback_settings
+from fl_app.air.settings import AirSettings
+from fl_app.config import ConfigError, Settings
 from fl_app.console import Config, Set, clear_errors, say, settings_from
 from fl_app.link.address import is_local
 from fl_app.private_folder import PrivateFolder
-from oac_blocks.flows.endpoints import BETWEEN_FLOWGRAPHS, Endpoints, bench_endpoints, flowgraph_environment
+from fl_app.radio_process import RadioCommandError, run_flowgraph
+from oac_blocks.dsp.rounds import AGREED
+from oac_blocks.flows.endpoints import BETWEEN_FLOWGRAPHS, Endpoints, bench_endpoints
 from oac_blocks.radio import limits
 
 if TYPE_CHECKING:
     from fl_app.link.relay import Relay
 
 LOCK = "lock"
-READY_SECONDS = 60.0
-LOOK_SECONDS = 0.2
-END_SECONDS = 10.0
-
-
-class RadioCommandError(RuntimeError):
-    """The flowgraph ended by itself; the message says how."""
 
 
 def radio(
@@ -51,10 +42,18 @@ def radio(
     client: Annotated[int | None, typer.Option(min=0, help="The Pluto is this client; without it, the server.")] = None,
     clients: Annotated[int, typer.Option(min=1, max=63, help="How many clients the bench has.")] = 2,
     frequency: Annotated[float, typer.Option(help="Hz, one that you may transmit on. Nothing is sent without.")] = 0.0,
-    rate: Annotated[float, typer.Option(help="Samples a second, the same for all radios.")] = 2.5e6,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            help="Samples a second, the same for all radios. Default: air.sample_rate_hz where the config sets one, "
+            "otherwise radios.sample_rate_hz, 2.5e6."
+        ),
+    ] = None,
     rx_gain: Annotated[float, typer.Option(help="dB.")] = 40.0,
     tx_attenuation: Annotated[float, typer.Option(help="dB.")] = 10.0,
-    votes: Annotated[int, typer.Option(min=1, help="In a burst, the same for all.")] = 21_880,
+    votes: Annotated[
+        int | None, typer.Option(min=1, help="The most in a burst, the same for all. Default: 228 symbols of them.")
+    ] = None,
     arm_seconds: Annotated[
         float, typer.Option(min=0.1, help="How long a round waits for votes; those who have none are measured.")
     ] = 2.0,
@@ -85,7 +84,7 @@ def radio(
             place = folder or stack.enter_context(PrivateFolder("gr-oac-"))
             _say_endpoints(f"ipc://{place}", dataclasses.asdict(stack.enter_context(_in_folder(place))))
             loopback_air = loopback_settings(air.air, loopback, air.run.seed) | {"arm_seconds": arm_seconds}
-            _run(ended, [], "loopback_service", str(place), loopback_air)
+            run_flowgraph(ended, [], "loopback_service", [str(place), loopback_air])
             return
         if frequency not in limits.RX_LO_HZ:
             allowed = "one that you may transmit on, from 70 MHz to 6 GHz; nothing is sent before you name one"
@@ -93,9 +92,10 @@ def radio(
         if client is not None and client >= clients:
             raise ConfigError(f"--client {client}: with --clients {clients} they are 0 to {clients - 1}")
         radio_settings = {
-            "uri": uri, "frequency_hz": frequency, "sample_rate_hz": rate, "rx_gain_db": rx_gain,
-            "tx_attenuation_db": tx_attenuation, "clients": clients, "votes": votes, "arm_seconds": arm_seconds,
-            "repeats": air.air.repeats, "groups": air.air.groups,
+            **{name: getattr(air.air, name) for name in AGREED},
+            "uri": uri, "frequency_hz": frequency, "sample_rate_hz": radio_rate_hz(air) if rate is None else rate,
+            "rx_gain_db": rx_gain, "tx_attenuation_db": tx_attenuation, "clients": clients,
+            "votes": burst_votes(air.air) if votes is None else votes, "arm_seconds": arm_seconds,
         }  # fmt: skip
         endpoints = bench_endpoints(host, port, client)
         if folder is not None:
@@ -107,7 +107,17 @@ def radio(
             relay, inside = stack.enter_context(_relayed(endpoints, keys, client))
             relays, endpoints = [relay], endpoints | inside
         _say_endpoints(f"tcp://127.0.0.1:{port}" if folder is None else f"ipc://{folder}", said)
-        _run(ended, relays, "pluto_service", "server" if client is None else str(client), radio_settings, endpoints)
+        arguments: list[str | dict[str, Any]] = ["server" if client is None else str(client), radio_settings, endpoints]
+        run_flowgraph(ended, relays, "pluto_service", arguments, f"the radio at {uri}")
+
+
+def radio_rate_hz(settings: Settings) -> float:
+    """Return the rate that radios run at: that of [air] where the config sets one, otherwise that of [radios].
+
+    The default of [air] is for simulations, and no Pluto sustains it over USB.
+    """
+    simulated = AirSettings().sample_rate_hz
+    return settings.radios.sample_rate_hz if settings.air.sample_rate_hz == simulated else settings.air.sample_rate_hz
 
 
 @contextmanager
@@ -177,43 +187,3 @@ def _until_a_signal() -> Iterator[threading.Event]:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda _number, _frame: ended.set())
     yield ended
-
-
-def _run(ended: threading.Event, relays: list[Relay], service: str, *arguments: str | dict[str, Any]) -> None:
-    """The flowgraph as a process, until it ends, a signal comes, or its relay is gone."""
-    texts = [argument if isinstance(argument, str) else json.dumps(argument) for argument in arguments]
-    command = [sys.executable, "-m", f"oac_blocks.flows.{service}", *texts]
-    preexec = ends_with_parent(signal.SIGTERM)
-    process = subprocess.Popen(
-        command, env=flowgraph_environment(), process_group=0, preexec_fn=preexec, stdout=subprocess.PIPE, text=True
-    )
-    ready = threading.Event()
-    threading.Thread(target=_pass_on, args=(process, ready), daemon=True).start()
-    deadline = time.monotonic() + READY_SECONDS
-    while process.poll() is None and all(relay.is_alive for relay in relays) and not ended.wait(LOOK_SECONDS):
-        if not ready.is_set() and time.monotonic() > deadline:
-            break
-    code = process.poll()
-    if code is None:
-        process.terminate()
-        try:
-            process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-    if code:
-        raise RadioCommandError(f"the flowgraph ended (exit status {code})")
-    if not ready.is_set() and not ended.is_set():
-        hint = "is its radio held by another program?"
-        raise RadioCommandError(f"the flowgraph was not ready within {READY_SECONDS:g} s; {hint}")
-    if not all(relay.is_alive for relay in relays):
-        raise RadioCommandError("the relay to the other flowgraphs ended")
-
-
-def _pass_on(process: subprocess.Popen[str], ready: threading.Event) -> None:
-    """What the flowgraph says; it is ready when it says so."""
-    assert process.stdout is not None
-    for line in process.stdout:
-        typer.echo(line, nl=False)
-        if line.strip() == "ready":
-            ready.set()

@@ -17,7 +17,7 @@ from oac_blocks.dsp import Numerology
 from oac_blocks.dsp.checks import integer, require
 from oac_blocks.dsp.client_stream import ClientStream, Order, Status
 from oac_blocks.dsp.detection import DEFAULT_FALSE_ALARM, bank_up_to
-from oac_blocks.dsp.rounds import RoundLayout
+from oac_blocks.dsp.rounds import RoundLayout, agreed_in, disagreements
 from oac_blocks.dsp.trigger_search import TriggerSearch
 from oac_blocks.message_order import take_waiting
 from oac_blocks.search_setters import SearchSetters
@@ -49,6 +49,8 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
     the client is silent until an order names its new epoch. With ``wait_for_orders`` off every trigger is answered,
     uncorrected, until orders come. Where the client may be started anew while the server goes on, give each start a
     ``first_epoch`` of its own, the time in seconds for one; it is announced as a gap.
+
+    Orders that name another waveform (``sample_rate_hz`` to ``dc_nulls``, ``repeats``, ``groups``) are not followed.
     """
 
     def __init__(
@@ -88,9 +90,11 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
             cfo_bank_rad=bank_up_to(max_cfo_rad),
             span_rows=_SPAN_ROWS,
         )
+        layout = RoundLayout(num, clients, repeats, groups, 0, slot_samples, clients_per_slot)
+        self._agreed = layout.agreed()
         self._client = ClientStream(
             client,
-            RoundLayout(num, clients, repeats, groups, 0, slot_samples, clients_per_slot),
+            layout,
             self._search,
             turnaround_samples=turnaround_samples,
             votes=votes,
@@ -102,8 +106,9 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
         )
         gr.sync_block.__init__(self, name="OAC Client Transceiver", in_sig=[np.complex64], out_sig=[np.complex64])
         self._gaps = StreamGaps(num.sample_rate_hz)
-        self._drops = Drops(self.logger)
+        self._drops, self._other_waveforms = Drops(self.logger), Drops(self.logger, "orders of another waveform")
         self._status = pmt.intern("status")
+        self._ended = False
         self.set_output_multiple(chunk)
         # Where the trigger reaches a channel both directly and through the clients, less than this deadlocks.
         self.set_min_output_buffer(4 * chunk)
@@ -150,7 +155,12 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
     @property
     def dropped(self) -> int:
         """Messages that could not be used, and chunks that the search failed on."""
-        return self._drops.count
+        return self._drops.count + self._other_waveforms.count
+
+    @property
+    def ended(self) -> bool:
+        """Has the stream ended since the flowgraph was started?"""
+        return self._ended
 
     def set_turnaround_samples(self, turnaround_samples: int) -> None:
         self._client.set_turnaround_samples(turnaround_samples)
@@ -171,6 +181,11 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
         self._gaps.reset()
         if self._client.epoch:
             self._tell([self._client.announce()])
+        self._ended = False
+        return True
+
+    def stop(self) -> bool:
+        self._ended = True
         return True
 
     def _on_payload(self, message: Any) -> None:
@@ -192,11 +207,18 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
                 self._drops.add(fields)
             elif "mode" not in fields and "votes" in fields:
                 self._take_ballot(message, fields)
-            elif self._is_for_this_client(fields):
+            elif self._is_for_this_client(fields) and self._agrees(fields):
                 order = Order(**{name: fields[name] for name in _ORDER_FIELDS & fields.keys()})
                 self._tell(self._client.order(order))
         except Exception as error:
             self._drops.add(f"an order: {error}")
+
+    def _agrees(self, fields: dict[str, Any]) -> bool:
+        """Has the server the same waveform? Otherwise an answer would be noise to it, and none is given."""
+        apart = disagreements(self._agreed, agreed_in(fields))
+        for name, (own, told) in apart.items():
+            self._other_waveforms.add(f"the server has {name} = {told:g} and this client {own:g}; give both the same")
+        return not apart
 
     def _take_ballot(self, message: Any, fields: dict[str, Any]) -> None:
         """One element for each client: does it take part?"""

@@ -15,6 +15,7 @@ from calibration.loop import Answer, Arrivals, ClientView, Loop, LoopSettings
 from oac_blocks import pdus
 from oac_blocks.bursts import Drops
 from oac_blocks.dsp.checks import integer
+from oac_blocks.dsp.rounds import agreed_in
 from oac_blocks.message_order import take_waiting
 
 _ARRIVALS, _STATUS = pmt.intern("arrivals"), pmt.intern("status")
@@ -35,6 +36,8 @@ class drift_calibrator(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming
     - ``orders`` out, to all clients, and then ``plan`` out, to round control: the coming round;
     - ``report`` out: ``round``, and vectors ``offset_samples``, ``sigma_samples``, ``correction_samples``,
       ``drift_ppm``, ``power_db`` and ``gain_db`` with one element for each client, and their ``states`` in one text.
+
+    The waveform's numbers that the receiver tells with its arrivals go on with ``orders`` and ``report``.
 
     A client that answers and is not heard, or that would have been too late, is tried earlier and later in steps of
     three quarters of ``slot_samples``, up to eight of them: offsets within half a slot are heard.
@@ -69,6 +72,7 @@ class drift_calibrator(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming
         self._drops = Drops(self.logger)
         self._enabled = bool(enabled)
         self._run = 0
+        self._agreed: dict[str, float | int] = {}  # the waveform's numbers, as the receiver has told them
         self._loop = self._new_loop()
         for port, handler in ((_ARRIVALS, self._on_arrivals), (_STATUS, self._on_status)):
             self.message_port_register_in(port)
@@ -134,6 +138,7 @@ class drift_calibrator(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming
                 raise ValueError(heard)
             if heard["round"] < self._loop.round:
                 return  # a repeated or late one: that round is over, and what it led to is under way
+            self._agreed = agreed_in(heard) or self._agreed  # a missed round tells none
             arrays = {name: np.asarray(heard[name], np.float64) for name in _ARRAYS}
             if (place := heard.get("place_samples")) is not None:
                 arrays["place_samples"] = np.asarray(place, np.float64)
@@ -148,7 +153,7 @@ class drift_calibrator(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming
     def _send_plan(self) -> None:
         plan = self._loop.plan()
         for order in plan.orders:
-            self.message_port_pub(_ORDERS, pdus.notice(dataclasses.asdict(order) | {"run": self._run}))
+            self.message_port_pub(_ORDERS, pdus.notice(dataclasses.asdict(order) | {"run": self._run} | self._agreed))
         self.message_port_pub(_PLAN, pdus.notice({"round": plan.round, "kind": plan.kind, "run": self._run}))
 
     def _report(self) -> None:
@@ -158,4 +163,5 @@ class drift_calibrator(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming
         names = ("offset_samples", "sigma_samples", "correction_samples", "drift_ppm", "power_db", "gain_db")
         vectors = {name: pdus.float64_vector([getattr(view, name) for view in views]) for name in names}
         states = ", ".join(view.state for view in views)
-        self.message_port_pub(_REPORT, pdus.notice({"round": self._loop.round - 1, **vectors, "states": states}))
+        about = {"round": self._loop.round - 1, **vectors, "states": states, **self._agreed}
+        self.message_port_pub(_REPORT, pdus.notice(about))

@@ -42,6 +42,12 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
     - ``energies`` out, after a payload round: energy for + 1j energy against (complex64), of the first 4,096 votes;
     - ``arrivals`` out, after every round and behind the other two: when and how strongly each client was heard.
 
+    ``soft_votes`` and ``arrivals`` also carry the waveform's numbers, ``sample_rate_hz`` to ``groups``, so that whoever
+    reads them can tell whether they are its own.
+
+    A round whose trigger is not heard ``patience_samples`` after ``expect`` is over, and ``arrivals`` says that nobody
+    was heard; 0 waits for ever, which is right in lock step.
+
     ``early_samples`` is how far the FFT window sits inside the prefix, -1 for a third of it.
 
     A tag ``overflow`` or ``rx_overflow``, and an ``rx_time`` that is not where it should be, is a gap: the round under
@@ -70,6 +76,7 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
         lost_after_samples: int = 20_000_000,
         max_cfo_rad: float = 0.0,
         chunk_samples: int = 65_536,
+        patience_samples: int = 0,
     ) -> None:
         chunk = integer("chunk_samples", chunk_samples, 1, 1 << 22)
         num = Numerology(sample_rate_hz, fft_size, cp_samples, active_subcarriers, dc_nulls)
@@ -83,6 +90,7 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
             max_cfo_rad=max_cfo_rad,
             tracking=tracking,
             lost_after_samples=lost_after_samples,
+            patience_samples=patience_samples,
         )
         self._search = self._stream.search
         gr.sync_block.__init__(self, name="OAC Server Receiver", in_sig=[np.complex64], out_sig=None)
@@ -115,6 +123,11 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
         """Messages that could not be used, and gaps in the stream."""
         return self._drops.count
 
+    @property
+    def ended(self) -> bool:
+        """Has the stream ended since the flowgraph was started?"""
+        return self._ended
+
     def set_votes(self, votes: int) -> None:
         """Of rounds that nothing else is said of, from the next trigger on."""
         self._stream.set_votes(votes)
@@ -129,10 +142,15 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
         self._begin()
         return True
 
+    def stop(self) -> bool:
+        self._ended = True
+        return True
+
     def _begin(self) -> None:
         self._stream.reset()
         self._gaps.reset()
         self._rounds = 0
+        self._ended = False
         self._about: dict[int, dict[str, Any]] = {}  # the round that is expected, and what goes on with its soft votes
 
     def _on_expect(self, message: Any) -> None:
@@ -179,12 +197,14 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
         self._rounds += 1
         if heard.soft_votes is not None and heard.energies is not None:
             about = {"round": heard.round, "snr_db": heard.mean_snr_db, "trigger_sample": heard.trigger_sample}
+            about |= self._stream.layout.agreed()
             about |= self._about.get(heard.round, {})
             self.message_port_pub(pmt.intern("soft_votes"), pdus.make(heard.soft_votes, about))
             some = heard.energies[:, :MOST_ENERGIES]
             both = (some[0] + 1j * some[1]).astype(np.complex64)
             self.message_port_pub(pmt.intern("energies"), pdus.make(both, {"round": heard.round}))
         arrivals: dict[str, Any] = {"round": heard.round, "kind": heard.kind, "trigger_sample": heard.trigger_sample}
+        arrivals |= self._stream.layout.agreed()
         arrivals |= {name: pdus.float64_vector(getattr(heard, name)) for name in _VECTORS}
         self.message_port_pub(pmt.intern("arrivals"), pdus.notice(arrivals))
 

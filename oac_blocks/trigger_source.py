@@ -51,6 +51,7 @@ class trigger_source(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming bl
         self.set_amplitude(amplitude)
         self._waiting: deque[int | None] = deque()  # numbers of rounds; None counts on
         self._begun = 0
+        self._ended = False
         self._next_round = 0
         self._rest = np.empty(0, np.complex64)  # of the trigger
         self._left = 0  # samples of the round
@@ -80,6 +81,11 @@ class trigger_source(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming bl
         """Messages that came while too many others waited."""
         return self._drops.count
 
+    @property
+    def ended(self) -> bool:
+        """Has the stream ended since the flowgraph was started?"""
+        return self._ended
+
     def set_round_samples(self, round_samples: int) -> None:
         """Length of a round, from the next one on. In lock step it is a multiple of the chunk."""
         samples = integer("round_samples", round_samples, len(trigger()))
@@ -95,6 +101,11 @@ class trigger_source(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming bl
     def start(self) -> bool:
         self._waiting.clear()
         self._begun = self._next_round = self._left = 0
+        self._ended = False
+        return True
+
+    def stop(self) -> bool:
+        self._ended = True
         return True
 
     def _on_fire(self, message: Any) -> None:

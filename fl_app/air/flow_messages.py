@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from oac_blocks import pdus
+from oac_blocks.dsp.rounds import agreed_in
 from oac_blocks.flows.calls import Call, call_of
 from oac_blocks.pmt_bytes import deserialise, serialise
 
@@ -22,6 +23,14 @@ class Decision(NamedTuple):
     voters: int  # clients whose votes were ready when the trigger was sent
     soft_votes: npt.NDArray[np.float32]
     snr_db: float
+    waveform: Mapping[str, float] = {}  # the flowgraph's numbers, by their names in [air]; empty if it tells none
+
+
+class Report(NamedTuple):
+    """What the calibrator knows of the clients' radios, and the flowgraph's waveform as in ``Decision``."""
+
+    states: tuple[str, ...]
+    waveform: Mapping[str, float]
 
 
 def read_call(message: bytes) -> tuple[Call, float]:
@@ -42,15 +51,16 @@ def read_decision(message: bytes) -> Decision:
     voters, snr_db = about.get("voters"), about.get("snr_db")
     if not isinstance(voters, int) or not isinstance(snr_db, float):
         raise ValueError(f"soft votes must come with voters and snr_db, got {sorted(about)}")
-    return Decision(call_of(about), voters, soft_votes.data, snr_db)
+    return Decision(call_of(about), voters, soft_votes.data, snr_db, agreed_in(about))
 
 
-def read_states(message: bytes) -> tuple[str, ...]:
-    """Of all clients, from the calibrator's report; ValueError if it is none."""
-    states = _notice(deserialise(message)).get("states")
+def read_report(message: bytes) -> Report:
+    """Return the calibrator's report; ValueError if the message is none."""
+    about = _notice(deserialise(message))
+    states = about.get("states")
     if not isinstance(states, str):
         raise ValueError("a report must have states")
-    return tuple(states.split(", "))
+    return Report(tuple(states.split(", ")), agreed_in(about))
 
 
 def payload(call: Call, client: int, votes: npt.NDArray[np.int8]) -> bytes:

@@ -48,7 +48,7 @@ class Loopback(FlowgraphProcess):
 
     def look(self) -> None:
         while self._report.poll(0):
-            self._states = ", ".join(flow_messages.read_states(self._report.recv()))
+            self._states = ", ".join(flow_messages.read_report(self._report.recv()).states)
 
     def about(self) -> str:
         return f"; clients: {self._states}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,9 +17,11 @@ import zmq
 
 from fl_app.air import flow_messages
 from fl_app.air.flow_messages import Decision
+from fl_app.air.settings import AirSettings
 from fl_app.config import ConfigError
 from fl_app.link.address import is_local
 from fl_app.link.caller import Burst
+from oac_blocks.dsp.rounds import AGREED, disagreements
 from oac_blocks.flows.calls import Call
 from oac_blocks.flows.endpoints import Endpoints, payload_endpoint
 
@@ -36,9 +38,12 @@ Read = TypeVar("Read")
 class RadioBench:
     """The server's end: which round is called for, what the last one brought, how the clients' radios do."""
 
-    def __init__(self, address: str, n_clients: int) -> None:
+    def __init__(self, address: str, n_clients: int, air: AirSettings | None = None) -> None:
+        """air: the run's; a flowgraph with another waveform is a ``fault``. Without it any will do."""
         endpoints = checked(address, Endpoints.at)
         self.address, self._n_clients = address, n_clients
+        self._own_waveform = {} if air is None else {name: getattr(air, name) for name in AGREED}
+        self._waveform: Mapping[str, float] = {}
         self.last_call: Call | None = None
         self.heard = self.decided = float("-inf")  # when, on the monotonic clock
         self._fresh_until = float("-inf")
@@ -59,7 +64,7 @@ class RadioBench:
         """Read all that has come."""
         calls = self._read(self._next, flow_messages.read_call)
         decisions = self._read(self._soft_votes, flow_messages.read_decision)
-        states = self._read(self._report, flow_messages.read_states)
+        reports = self._read(self._report, flow_messages.read_report)
         now = time.monotonic()
         if calls:
             self.last_call, seconds = calls[-1]
@@ -69,8 +74,10 @@ class RadioBench:
             self.decided = now
         while len(self._decisions) > KEPT_DECISIONS:
             del self._decisions[next(iter(self._decisions))]
-        self._states = states[-1] if states else self._states
-        if states or decisions or calls:
+        self._states = reports[-1].states if reports else self._states
+        for waveform in (*(report.waveform for report in reports), *(decision.waveform for decision in decisions)):
+            self._waveform = waveform or self._waveform
+        if reports or decisions or calls:
             self.heard = now
 
     def fresh_call(self) -> Call | None:
@@ -97,9 +104,24 @@ class RadioBench:
     @property
     def fault(self) -> str:
         """What makes this flowgraph unfit for the run, in a sentence."""
-        if not self._states or len(self._states) == self._n_clients:
+        if self._states and len(self._states) != self._n_clients:
+            return f"the flowgraph at {self.address} has {len(self._states)} clients, and this run {self._n_clients}"
+        apart = disagreements(self._own_waveform, self._waveform)
+        apart.pop("sample_rate_hz", None)  # the radios' rate is theirs: the run books its time by it
+        if not apart:
             return ""
-        return f"the flowgraph at {self.address} has {len(self._states)} clients, and this run {self._n_clients}"
+        there = ", ".join(f"{name} = {told:g}" for name, (_, told) in apart.items())
+        here = ", ".join(f"{own:g}" for own, _ in apart.values())
+        change = " ".join(f"--set air.{name}={own:g}" for name, (own, _) in apart.items())
+        return (
+            f"the flowgraph at {self.address} has {there}, and this run's [air] {here}; "
+            f"start `fl_app radio` with {change}, or the server with the flowgraph's"
+        )
+
+    @property
+    def sample_rate_hz(self) -> float | None:
+        """The flowgraph's; None as long as it has not been told."""
+        return self._waveform.get("sample_rate_hz")
 
     def complaint(self, seconds: float) -> str:
         """Why no votes come, in a sentence."""

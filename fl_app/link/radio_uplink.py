@@ -7,6 +7,7 @@ that came too early for somebody is no loss, since the next one carries the same
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Collection, Mapping
 
@@ -57,7 +58,11 @@ class RadioUplink:
             voters.append(decision.voters)
             return decision.soft_votes, decision.snr_db
 
-        return uplink_in_bursts(k, settings, send), min(voters)
+        uplink = uplink_in_bursts(k, settings, send)
+        # The radios' rate is their own affair, and need not stand in the run's config.
+        rate_hz = self._bench.sample_rate_hz or settings.sample_rate_hz
+        air_seconds = uplink.air_seconds * settings.sample_rate_hz / rate_hz
+        return dataclasses.replace(uplink, air_seconds=air_seconds), min(voters)
 
     def _burst(self, t: int, clients: Collection[int], first: int, stop: int) -> Decision:
         self._started, partial = time.monotonic(), 0
@@ -67,6 +72,7 @@ class RadioUplink:
             self._bench.announce(call, stop - first, clients)
             self._tell(clients, t, {"radio_round": call.round, "run": call.run, "first": first, "stop": stop})
             decision = self._await_decision(call)
+            self._refuse_a_fault()
             if decision is None or decision.soft_votes.size != stop - first or decision.voters < max(1, needed):
                 continue
             if decision.voters >= self._bench.able(clients) or partial == PARTIAL_ROUNDS:
@@ -93,10 +99,13 @@ class RadioUplink:
     def _wait(self) -> None:
         """For a moment."""
         now = time.monotonic()
-        if self._bench.fault:
-            raise RadioError(self._bench.fault)
+        self._refuse_a_fault()
         if now - max(self._started, self._bench.heard) > SILENT_SECONDS:
             raise RadioError(self._bench.complaint(SILENT_SECONDS))
         if now - self._started > FRUITLESS_SECONDS and now - self._bench.heard < FRUITLESS_SECONDS:
             raise TooFewVotersError(self._bench.complaint(FRUITLESS_SECONDS))
         self._listen(now - max(self._started, self._bench.decided))
+
+    def _refuse_a_fault(self) -> None:
+        if self._bench.fault:
+            raise RadioError(self._bench.fault)

@@ -70,7 +70,7 @@ class LinkWorkers(InProcess):
             from fl_app.link.radio_bench import RadioBench  # needs GNU Radio, which a server without radios does not
             from fl_app.link.radio_uplink import RadioUplink
 
-            self._bench = RadioBench(settings.link.radio, settings.clients.n)
+            self._bench = RadioBench(settings.link.radio, settings.clients.n, settings.air)
             self._radio = RadioUplink(
                 self._bench, settings.link.min_clients, self._tell_to_transmit, self._listen_to_radios
             )

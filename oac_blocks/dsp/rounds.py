@@ -11,8 +11,10 @@ its own trigger. There are two kinds of rounds:
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from oac_blocks.dsp import fsk_mv
 from oac_blocks.dsp.checks import integer, require
@@ -22,6 +24,8 @@ from oac_blocks.dsp.shared_slot import max_clients
 
 Kind = Literal["payload", "acquire"]
 KINDS: tuple[Kind, ...] = ("payload", "acquire")
+# What all radios of a bench and the application must have alike, by their names in messages and in a config's [air].
+AGREED = ("sample_rate_hz", "fft_size", "cp_samples", "active_subcarriers", "dc_nulls", "repeats", "groups")
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,10 @@ class RoundLayout:
         """The frame that carries this many votes."""
         return FrameLayout(fsk_mv.symbols_needed(votes, self.num, self.repeats), self.num, self.groups)
 
+    def agreed(self) -> dict[str, float | int]:
+        """Return the numbers named by ``AGREED``, as messages carry them."""
+        return {**self.num.to_dict(), "repeats": self.repeats, "groups": self.groups}
+
     @property
     def slots(self) -> int:
         return -(-self.clients // self.clients_per_slot)
@@ -67,3 +75,17 @@ class RoundLayout:
     def acquisition_samples(self) -> int:
         """All slots together, counted from ``answer_samples``."""
         return self.slots * self.slot_samples
+
+
+def agreed_in(message: Mapping[str, Any]) -> dict[str, float | int]:
+    """Return those of the ``AGREED`` numbers that a message carries."""
+    return {name: message[name] for name in AGREED if isinstance(message.get(name), int | float)}
+
+
+def disagreements(own: Mapping[str, float], told: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+    """Return the ``AGREED`` numbers that differ, with the own value and the one that was told."""
+    return {
+        name: (own[name], told[name])
+        for name in AGREED
+        if name in own and name in told and not math.isclose(own[name], told[name], rel_tol=1e-9)
+    }

@@ -109,7 +109,9 @@ class ServerStream:
     - ``false_alarm_per_sample``, ``min_snr_db``, ``tracking``, ``lost_after_samples``, ``span_rows``: of the
       ``TriggerSearch``. The server's own trigger has no frequency offset, so only offsets up to ``max_cfo_rad`` are
       searched, 0.025 or more;
-    - ``false_alarm_per_client``: that a silent client is heard in a round of white noise.
+    - ``false_alarm_per_client``: that a silent client is heard in a round of white noise;
+    - ``patience_samples``: a round whose trigger is not heard so many samples after ``expect`` is over, with nobody
+      heard; 0 waits for ever. It counts samples and not seconds, so that a slow machine misses no round.
     """
 
     def __init__(
@@ -125,7 +127,9 @@ class ServerStream:
         tracking: bool = True,
         lost_after_samples: int = 20_000_000,
         span_rows: int = _SPAN_ROWS,
+        patience_samples: int = 0,
     ) -> None:
+        self._patience = integer("patience_samples", patience_samples, 0)
         self.search = TriggerSearch(
             false_alarm_per_sample,
             min_snr_db,
@@ -170,6 +174,7 @@ class ServerStream:
         self._open: _OpenRound | None = None
         self._busy_until = 0  # end of the last round
         self._expected: tuple[int, Kind, int | None] | None = None
+        self._due = math.inf  # the sample at which the expected round counts as missed
         self._next_round = 0
         self._bad_samples = 0
         self._ignored = 0
@@ -181,6 +186,7 @@ class ServerStream:
         if votes is not None:
             votes = integer("votes", votes, 1, MOST_VOTES)
         self._expected = number, "acquire" if kind == "acquire" else "payload", votes
+        self._due = self._position + self._patience if self._patience else math.inf
 
     def gap(self, at: int | None = None) -> list[HeardRound]:
         """The stream broke, and goes on at this sample (by default the next one): a round under way is given up.
@@ -188,7 +194,9 @@ class ServerStream:
         It is returned with nobody heard, so that who waits for it goes on.
         """
         broken, self._open = self._open, None
+        left = self._due - self._position
         self._position = self._busy_until = self._position if at is None else integer("at", at, 0)
+        self._due = self._position + left
         self._history = self._history[:0]
         self.search.skip_to(self._position)
         return [] if broken is None else [self._heard(broken, np.full((5, self.layout.clients), np.nan))]
@@ -211,8 +219,10 @@ class ServerStream:
                     self._open = None
             else:
                 # Span by span, so that the search stops at the same sample however the stream is cut.
-                some = samples[: self.search.wanted_samples]
+                some = samples[: int(min(self.search.wanted_samples, max(1, self._due - self._position)))]
                 heard += self._look_at(some)
+                if self._open is None and self._position >= self._due:
+                    heard.append(self._missed())
             samples = samples[len(some) :]
         return heard
 
@@ -252,9 +262,14 @@ class ServerStream:
 
     def _next_expected(self) -> _Expected:
         number, kind, votes = self._expected or (self._next_round, "payload", None)
-        self._expected = None
+        self._expected, self._due = None, math.inf
         self._next_round = number + 1
         return _Expected(number, kind, self._votes if votes is None else votes)
+
+    def _missed(self) -> HeardRound:
+        """The round that was expected, without its trigger."""
+        missed, nothing = self._next_expected(), np.full(self.layout.clients, np.nan)
+        return HeardRound(missed.round, missed.kind, math.nan, math.nan, *(nothing,) * 6)
 
     def _finish(self, done: _OpenRound) -> HeardRound:
         if done.frame is None:

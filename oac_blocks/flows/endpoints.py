@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a process needs to know that starts a flowgraph and talks to it: its sockets and its environment.
+"""What a process needs to know that starts a flowgraph and talks to it: its sockets, its words and its environment.
 
 Imports no GNU Radio: the application at the other end may live without it.
 """
@@ -10,6 +10,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+READY = "ready"  # what a flowgraph's process prints when it runs
+STREAMS_ENDED = "the flowgraph's streams have ended"  # and says last when its radio is gone
+WAIT_FOR_RADIO = "--wait-for-radio"  # its option: wait until the radio answers
 _LONGEST_PATH = 100  # what a Unix socket's address holds, less a margin
 BETWEEN_FLOWGRAPHS = ("status", "orders")
 _FOR_THE_APPLICATION = ("next", "soft_votes", "ballot", "report")

@@ -20,12 +20,15 @@ from oac_blocks.drift_calibrator import drift_calibrator
 from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.dsp.numerology import Numerology
 from oac_blocks.dsp.rounds import RoundLayout
-from oac_blocks.radio import limits
+from oac_blocks.flows.service import NoRadioError
+from oac_blocks.radio import limits, pluto_state
 from oac_blocks.round_control import round_control
 from oac_blocks.server_receiver import server_receiver
 from oac_blocks.trigger_source import trigger_source
 
 _POLL_MILLISECONDS = 10
+_PATIENCE_BUFFERS = 64  # from the order to send a trigger until the server's own receiver must have heard it
+_STALL_SECONDS = 60.0  # without a sample of the server's receiver, until its round is given up
 _UNUSED_TAG = ""
 
 
@@ -45,6 +48,10 @@ class PlutoSettings:
     votes: int = 21_880
     repeats: int = 1
     groups: int = 4
+    fft_size: int = 256
+    cp_samples: int = 64
+    active_subcarriers: int = 192
+    dc_nulls: int = 8
     # Buffers on the way in and out delay an answer by hundreds of thousands of samples, nobody knows how many.
     turnaround_samples: int = 262_144
     answer_samples: int = 524_288
@@ -64,15 +71,21 @@ class PlutoSettings:
         real("tx_attenuation_db", self.tx_attenuation_db, 0.0, -limits.TX_GAIN_DB.low)
         integer("buffer_samples", self.buffer_samples, 1024, 1 << 22)
         integer("primed_buffers", self.primed_buffers, 1, 64)
+        Numerology(**self.numerology())
+
+    def numerology(self) -> dict[str, Any]:
+        """Return what the blocks take of the waveform, by their names."""
+        names = ("sample_rate_hz", "fft_size", "cp_samples", "active_subcarriers", "dc_nulls")
+        return {name: getattr(self, name) for name in names}
 
     @property
     def deadline_seconds(self) -> float:
-        """Longer than the longest round, and the buffers on both sides of it."""
-        layout = RoundLayout(
-            Numerology(self.sample_rate_hz), self.clients, self.repeats, self.groups, slot_samples=self.slot_samples
-        )
+        """How long a round may take on the wall clock. The receiver's own patience, in samples, ends most rounds that
+        fail; this is for streams that stand still, and a busy machine or a slow simulation must not come near it."""
+        num = Numerology(**self.numerology())
+        layout = RoundLayout(num, self.clients, self.repeats, self.groups, slot_samples=self.slot_samples)
         longest = max(layout.frame(self.votes).samples, layout.acquisition_samples)
-        return 1.0 + 1.5 * (self.answer_samples + longest) / self.sample_rate_hz
+        return _STALL_SECONDS + (self.answer_samples + longest) / self.sample_rate_hz
 
     @property
     def max_cfo_rad(self) -> float:
@@ -81,14 +94,22 @@ class PlutoSettings:
 
 
 class PlutoRadio:
-    """A Pluto's receiver and transmitter as blocks, set alike."""
+    """A Pluto's receiver and transmitter as blocks, set alike.
+
+    What other programs left on the radio is undone first, and ``leave`` sets it back once the flowgraph has stopped.
+    """
 
     def __init__(self, settings: PlutoSettings) -> None:
-        rate, frequency = round(settings.sample_rate_hz), round(settings.frequency_hz)
+        self._uri = settings.uri
         try:
-            self.receiver = iio.fmcomms2_source_fc32(settings.uri, [True, True], settings.buffer_samples)
-        except RuntimeError as error:
-            raise ValueError(f"no radio answers at {settings.uri} ({error})") from None
+            self._found = pluto_state.make_ready(settings.uri, settings.frequency_hz)
+            self._open(settings)
+        except RuntimeError as error:  # RadioError is one of them
+            raise NoRadioError(f"no radio answers at {settings.uri} ({error})") from None
+
+    def _open(self, settings: PlutoSettings) -> None:
+        rate, frequency = round(settings.sample_rate_hz), round(settings.frequency_hz)
+        self.receiver = iio.fmcomms2_source_fc32(settings.uri, [True, True], settings.buffer_samples)
         self.receiver.set_len_tag_key(_UNUSED_TAG)
         self.receiver.set_frequency(frequency)
         self.receiver.set_samplerate(rate)
@@ -105,6 +126,10 @@ class PlutoRadio:
         self.transmitter.set_samplerate(rate)
         self.transmitter.set_attenuation(0, settings.tx_attenuation_db)
         self.transmitter.set_filter_params("Auto", "", 0, 0)
+
+    def leave(self) -> list[str]:
+        """Leave the radio as it was found, as far as it lets us, and return what did not work."""
+        return pluto_state.restore(self._uri, self._found)
 
 
 @dataclass(frozen=True)
@@ -136,14 +161,16 @@ class pluto_server(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
             settings.groups,
             answer_samples=settings.answer_samples,
             slot_samples=settings.slot_samples,
-            sample_rate_hz=settings.sample_rate_hz,
             chunk_samples=settings.buffer_samples,
+            patience_samples=_PATIENCE_BUFFERS * settings.buffer_samples,
+            **settings.numerology(),
         )
         self.calibrator = drift_calibrator(
             settings.clients,
             turnaround_samples=settings.answer_samples,
             sample_rate_hz=settings.sample_rate_hz,
             slot_samples=settings.slot_samples,
+            power_control=True,
         )
         self.control = round_control(
             settings.clients, deadline_seconds=settings.deadline_seconds, arm_seconds=settings.arm_seconds
@@ -159,6 +186,11 @@ class pluto_server(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
         self.connect(self.radio.receiver, self.receiver)
         for source, target in self._messages():
             self.msg_connect(source, target)
+
+    @property
+    def streams_ended(self) -> bool:
+        """Has either stream ended? Sockets would keep the flowgraph alive without them."""
+        return self.trigger.ended or self.receiver.ended
 
     def _messages(self) -> list[tuple[Any, Any]]:
         return [
@@ -192,11 +224,11 @@ class pluto_client(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
             settings.repeats,
             settings.groups,
             amplitude=settings.amplitude,
-            sample_rate_hz=settings.sample_rate_hz,
             slot_samples=settings.slot_samples,
             max_cfo_rad=settings.max_cfo_rad,
             first_epoch=int(time.time()),
             chunk_samples=settings.buffer_samples,
+            **settings.numerology(),
         )
         self.prime = blocks.delay(gr.sizeof_gr_complex, settings.primed_buffers * settings.buffer_samples)
         self.payload = zeromq.pull_msg_source(payload, _POLL_MILLISECONDS, True)
@@ -206,3 +238,8 @@ class pluto_client(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
         self.msg_connect((self.payload, "out"), (self.client, "payload"))
         self.msg_connect((self.orders, "out"), (self.client, "orders"))
         self.msg_connect((self.client, "status"), (self.status, "in"))
+
+    @property
+    def streams_ended(self) -> bool:
+        """Has the stream ended? Sockets would keep the flowgraph alive without it."""
+        return self.client.ended

@@ -256,3 +256,15 @@ def test_a_second_run_begins_anew():
 def test_bad_settings(settings, message):
     with pytest.raises(ValueError, match=message):
         client_transceiver(**settings)
+
+
+@pytest.mark.parametrize(("name", "value"), [("fft_size", 64), ("sample_rate_hz", 1e6), ("groups", 2)])
+def test_an_order_of_another_waveform_is_not_followed(name, value):
+    payload = pdus.make(VOTE_VALUES, {"round": 0, "client": 0})
+    waveform = RoundLayout(Numerology(), 2).agreed()
+    same, other = Client(received(5000)), Client(received(5000))
+    same.run(orders=order(correction_samples=0.0, **waveform), payload=payload)
+    other.run(orders=order(correction_samples=0.0, **waveform | {name: value}), payload=payload)
+    assert [status["event"] for status in same.statuses()] == ["armed", "answered"]
+    assert (same.block.dropped, other.block.dropped) == (0, 1)
+    assert "answered" not in [status["event"] for status in other.statuses()]

@@ -76,6 +76,22 @@ def test_corrections_take_the_offsets_out():
     assert np.allclose(report["offset_samples"], 0, atol=0.05)
 
 
+def test_the_receivers_waveform_goes_on_to_clients_and_applications():
+    bench = Bench()
+    waveform = {"sample_rate_hz": 2.5e6, "fft_size": 64, "cp_samples": 16, "active_subcarriers": 48, "dc_nulls": 4}
+    heard = pmt.car(arrivals(0, "acquire", np.full(2, np.nan)))
+    for name, value in waveform.items():
+        heard = pmt.dict_add(heard, pmt.intern(name), pmt.to_pmt(value))
+    with running(bench.top_block):
+        assert not waveform.keys() & bench.plan()[1][0].keys()  # nothing was heard yet
+        post(bench.block, "arrivals", heard)
+        bench.round = 1
+        orders = bench.plan()[1]
+        until(lambda: len(bench.reports) == 1)
+    for told in (*orders, pdus.read_notice(bench.reports[0])):
+        assert {name: told[name] for name in waveform} == waveform
+
+
 def test_a_gap_silences_a_client_until_it_is_calibrated_anew():
     bench = Bench()
     with running(bench.top_block):

@@ -10,7 +10,7 @@ from gnuradio import blocks, gr
 
 from oac_blocks import pdus
 from oac_blocks.dsp import Numerology
-from oac_blocks.dsp.rounds import RoundLayout
+from oac_blocks.dsp.rounds import AGREED, RoundLayout
 from oac_blocks.dsp.server_stream import ServerStream
 from oac_blocks.server_receiver import MOST_ENERGIES, server_receiver
 from tests.blocks.flowgraphs import Messages, post, run, running, tag
@@ -68,7 +68,8 @@ def test_messages_are_what_the_stream_says(chunk):
     assert flow.receiver.rounds == len(expected) == 3
     arrivals = flow.all_arrivals()
     for message, heard in zip(arrivals, expected, strict=True):
-        assert set(message) == {"round", "kind", "trigger_sample", *VECTORS}
+        assert set(message) == {"round", "kind", "trigger_sample", *VECTORS, *AGREED}
+        assert {name: message[name] for name in AGREED} == LAYOUT.agreed()
         assert (message["round"], message["kind"]) == (heard.round, "payload")
         assert message["trigger_sample"] == heard.trigger_sample
         for name in VECTORS:
@@ -80,6 +81,7 @@ def test_messages_are_what_the_stream_says(chunk):
             "round": heard.round,
             "snr_db": heard.mean_snr_db,
             "trigger_sample": heard.trigger_sample,
+            **LAYOUT.agreed(),
         }
     for pdu, heard in zip(flow.energies.pdus(np.complex64), expected, strict=True):
         np.testing.assert_array_equal(pdu.data, heard.energies[0] + 1j * heard.energies[1])

@@ -286,6 +286,25 @@ def test_rounds_are_counted_on_and_the_latest_word_counts():
     assert next_round(300).round == 0
 
 
+@pytest.mark.parametrize("pieces", [1, 7, 100])
+def test_a_trigger_that_does_not_come_ends_the_round_after_so_many_samples(pieces):
+    """By samples and not by seconds: however slowly they come, no round is given up early."""
+    rng = np.random.default_rng(8)
+    layout = small(2)
+    stream = ServerStream(layout, K, span_rows=2, patience_samples=50_000)
+    silence = noise(49_999, 0.01, rng).astype(np.complex64)
+    stream.expect(4)
+    assert [heard for piece in np.array_split(silence, pieces) for heard in stream.push(piece)] == []
+    missed = only(stream.push(silence[:1]))
+    assert (missed.round, missed.kind, missed.soft_votes) == (4, "payload", None)
+    assert math.isnan(missed.trigger_sample)
+    assert np.isnan(missed.offset_samples).all()
+    stream.expect(5)
+    x = payload_round(layout, rng)
+    assert only(stream.push(np.append(x, noise(3000, 0.01, rng).astype(np.complex64)))).round == 5
+    assert stream.push(silence) == []  # nothing is expected, so nothing is missed
+
+
 def test_a_second_trigger_in_a_round_is_counted_and_ignored():
     rng = np.random.default_rng(9)
     layout = small(2)

@@ -9,6 +9,8 @@ import numpy as np
 import pmt
 import zmq
 
+from fl_app.config import load_settings
+from fl_app.radio_command import radio_rate_hz
 from oac_blocks import pdus
 from tests.support.polling import DEADLINE_MS, DEADLINE_SECONDS
 from tests.support.ports import free_ports
@@ -98,3 +100,9 @@ def test_a_folder_that_is_in_use(short_folder, program):
     first.send(signal.SIGTERM)
     assert first.wait() == 0
     assert not list(short_folder.iterdir())
+
+
+def test_the_rate_of_the_radios_need_not_be_said_twice():
+    assert radio_rate_hz(load_settings(None, [])) == 2.5e6
+    assert radio_rate_hz(load_settings(None, ["air.sample_rate_hz=1e6"])) == 1e6
+    assert radio_rate_hz(load_settings(None, ["radios.sample_rate_hz=4e6"])) == 4e6

@@ -54,7 +54,7 @@ class Flowgraph:
         self._ballot, self._payload = (self._context.socket(zmq.PULL) for _ in range(2))
         self._ballot.bind(endpoints.ballot)
         self._payload.bind(endpoints.payload)
-        self.bench, self.sent = CountingBench(self.address, clients), 0
+        self.bench, self.sent = CountingBench(self.address, clients, AIR), 0
         for socket in self._published.values():  # the subscription has arrived: nothing is lost from here on
             assert socket.poll(DEADLINE_MS)
             socket.recv()
@@ -86,13 +86,13 @@ class Flowgraph:
     def call(self, number, run=RUN, **more):
         self.send("next", pdus.notice({"round": number, "run": run, **more}))
 
-    def decide(self, number, voters, votes=K, run=RUN, value=1.0):
-        about = {"round": number, "run": run, "voters": voters, "snr_db": 10.0, "trigger_sample": 0.0}
+    def decide(self, number, voters, votes=K, run=RUN, value=1.0, **waveform):
+        about = {"round": number, "run": run, "voters": voters, "snr_db": 10.0, "trigger_sample": 0.0, **waveform}
         self.send("soft_votes", pdus.make(np.full(votes, value, np.float32), about))
 
-    def report(self, *states):
+    def report(self, *states, **waveform):
         """Known to the server when this returns: sockets overtake each other."""
-        self.send("report", pdus.notice({"round": 0, "states": ", ".join(states)}))
+        self.send("report", pdus.notice({"round": 0, "states": ", ".join(states), **waveform}))
         self.settle()
 
     def ballot(self):
@@ -334,6 +334,40 @@ def test_a_long_payload_takes_several_rounds_and_each_entry_is_decided_once(flow
     assert edges == [(0, 16_666), (16_666, 33_333), (33_333, 50_000)]
     for (first, stop), number in zip(edges, (told[1] for told in flowgraph.told), strict=True):
         assert (uplink.received[first:stop] == number).all()
+
+
+def test_a_flowgraph_with_another_waveform_is_refused(flowgraph):
+    def script(it):
+        it.report("tracking", "tracking", "tracking", fft_size=64, cp_samples=16, groups=4)
+        yield
+
+    with pytest.raises(RadioError, match=r"has fft_size = 64, cp_samples = 16, and this run's \[air\] 256, 64; start"):
+        flowgraph.uplink(script).collect([0, 1, 2], 0, K, AIR)
+
+
+def test_soft_votes_of_another_waveform_are_refused(flowgraph):
+    """Also where no report came before them: sockets overtake each other."""
+
+    def script(it):
+        it.call(1)
+        yield
+        it.decide(1, voters=3, repeats=2)
+        yield
+
+    with pytest.raises(RadioError, match=r"has repeats = 2, and this run's \[air\] 1; start `fl_app radio` with --set"):
+        flowgraph.uplink(script).collect([0, 1, 2], 0, K, AIR)
+
+
+def test_time_on_the_air_is_booked_at_the_rate_of_the_radios(flowgraph):
+    def script(it):
+        it.call(1)
+        yield
+        it.decide(1, voters=3, sample_rate_hz=2.5e6, fft_size=256)
+        yield
+
+    uplink, _ = flowgraph.uplink(script).collect([0, 1, 2], 0, K, AIR)
+    # K votes take one symbol behind one sync symbol.
+    assert uplink.air_seconds == pytest.approx(2 * 320 / 2.5e6)
 
 
 def test_a_flowgraph_for_another_number_of_clients_is_refused(flowgraph):
