@@ -43,7 +43,6 @@ class Link:
         # message is known, since a socket applies its limits to connections that come after them.
         self._socket = self._context.socket(zmq.ROUTER)
         trial = self._context.socket(zmq.ROUTER)
-        self.endpoint = ""
         try:
             self.endpoint = _bind(trial, bind)
             self._file = _file_of(self.endpoint)
@@ -142,8 +141,6 @@ class Link:
         if self._authenticator is not None:
             self._authenticator.stop()
         self._context.term()
-        if self.endpoint.startswith("ipc://") and not self.endpoint.startswith("ipc://@"):
-            Path(self.endpoint.removeprefix("ipc://")).unlink(missing_ok=True)  # ZeroMQ leaves it
 
 
 def _file_of(endpoint: str) -> tuple[Path, int, int] | None:
