@@ -183,7 +183,8 @@ def test_report_names_the_faults_and_how_to_repeat_a_violation(capsys):
 def test_ctrl_c_ends_a_soak_with_its_report(tmp_path):
     """In its first seconds, before any bench has started to train."""
     command = [sys.executable, "-m", "tests.soak", "--scenario", "up-gnuradio", "--keep", str(tmp_path)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1])
+    place = {"cwd": Path(__file__).parents[1], "env": {**os.environ, "TMPDIR": str(tmp_path)}}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **place)
     try:
         assert "visit 0: up-gnuradio" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
@@ -193,3 +194,5 @@ def test_ctrl_c_ends_a_soak_with_its_report(tmp_path):
     assert process.returncode == 130, out
     assert "stopped by Ctrl-C" in out
     assert "0 faults, 0 violations" in out
+    assert not list(tmp_path.iterdir())
+    assert str(tmp_path) not in Path("/proc/mounts").read_text()

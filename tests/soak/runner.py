@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import secrets
 import shutil
 import subprocess
 import tempfile
@@ -29,7 +30,7 @@ class Soak:
         self.report = Report(seed)
         self._started = time.monotonic()
         self._deadline = self._started + seconds
-        self._references = Path(tempfile.mkdtemp(prefix="soak-ref-"))
+        self._references = Path(tempfile.gettempdir()) / f"soak-ref-{secrets.token_hex(4)}"
 
     @property
     def elapsed(self) -> float:
@@ -45,6 +46,7 @@ class Soak:
         if only is not None:
             planned = itertools.islice(planned, only, only + 1)
         try:
+            self._references.mkdir(mode=0o700)
             for visit in planned:
                 if self.is_over:
                     break

@@ -39,14 +39,12 @@ class Stage:
     """Folders, processes and memory of one visit. Use as a context: nothing outlives it."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="soak-"))  # short: a socket's path has at most 107 characters
+        self._token = secrets.token_hex(4)
+        self.folder = Path(tempfile.gettempdir()) / f"soak-{self._token}"  # short: a socket's path has 107 characters
         self.temporary, self.logs, self.disk = (self.folder / name for name in ("t", "logs", "disk"))
-        for folder in (self.temporary, self.logs, self.disk):
-            folder.mkdir()
-        self.disk_fault = _mount(self.disk)  # why the disk cannot be filled, if it cannot
+        self.disk_fault = ""  # why the disk cannot be filled, if it cannot
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.memory: dict[int, Memory] = {}
-        self._token = secrets.token_hex(8)
         self._environment = {
             **os.environ,
             MARK: self._token,
@@ -59,14 +57,23 @@ class Stage:
         self._watcher = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> Stage:
-        self._watcher.start()
+        try:
+            self.folder.mkdir(mode=0o700)
+            for folder in (self.temporary, self.logs, self.disk):
+                folder.mkdir()
+            self.disk_fault = _mount(self.disk)
+            self._watcher.start()
+        except BaseException:  # Ctrl-C too: nothing is left, wherever it comes
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
-        self._watcher.join()
+        if self._watcher.is_alive():
+            self._watcher.join()
         self.kill_all()
-        if not self.disk_fault:
+        if self.disk.is_mount():
             subprocess.run(["umount", "-l", str(self.disk)], check=False)
         shutil.rmtree(self.folder, ignore_errors=True)
 
