@@ -12,6 +12,7 @@ from oac_blocks.radio.virtual.air_settings import AirSettings
 from oac_blocks.radio.virtual.crystal import Crystal, CrystalSettings
 from oac_blocks.radio.virtual.faults import Fault
 from oac_blocks.radio.virtual.server import VirtualPlutos
+from oac_blocks.radio.virtual.transmitter import PIECE
 from tests.radio.test_protocol import Line
 from tests.support.polling import until
 
@@ -130,13 +131,15 @@ def test_a_slow_receiver_hears_a_fast_generator_in_little_memory():
     assert peak < 20e6
 
 
-def test_a_receiver_at_another_rate_begins_where_all_before_is_forgotten():
-    """Its filter would look back at 64 samples more."""
+@pytest.mark.parametrize("blocks", range(1, 7))
+def test_a_receiver_at_another_rate_begins_where_all_before_is_forgotten(blocks):
+    """Its filter would look back at 64 samples more; whether these are still there depends on what came before."""
     one = air(2, rates=(RATE, RATE // 2))
     buffer, tx = one.open_tx(0, BLOCK, cyclic=False), one.nodes[0].tx
-    send(one, buffer, 3, [])
-    tx.write(tx.end)
-    tx.forget(tx.end)
+    for _ in range(blocks):
+        one.push_tx(0, buffer, np.full(PIECE, 0.1, np.complex64), never)
+        tx.write(tx.end)
+        tx.forget(tx.end)
     queue = one.open_rx(1, 4096, 3)
     send(one, buffer, 2, [queue])
     heard = hear(one, queue, 3)

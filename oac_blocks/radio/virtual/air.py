@@ -49,6 +49,8 @@ MOST_BUFFER_SAMPLES = 1 << 24  # of all kernel buffers of one stream
 MOST_SAMPLES_OF_ALL = 1 << 26  # of all kernel buffers of all streams, 4 bytes each
 MOST_KERNEL_BUFFERS = 64
 _BLOCKS_AT_ONCE = 8
+_FEW_BLOCKS_AT_ONCE = 2  # for a receiver with many transmitters at other rates, each of which keeps that much
+_MANY_CONVERSIONS = 8
 _USUAL_LAG_BLOCKS = 3
 _MOST_LAG_SECONDS = 5e-3
 _MOST_STEP_SECONDS = 50e-3  # by which time advances between two steps of the thread that computes, while some stream
@@ -472,6 +474,8 @@ class Air:
         if not len(node.pending):
             ways = self._mixer.ways(node, _BLOCKS_AT_ONCE)
             blocks = self._blocks_ready(node, ways)
+            if sum(not way.conversion.trivial for way in ways) > _MANY_CONVERSIONS:
+                blocks = min(blocks, _FEW_BLOCKS_AT_ONCE)
             if not blocks:
                 self._feed(node, ways)
                 return False

@@ -25,8 +25,9 @@ _KAISER = 7.0  # 70 dB
 _HALF_SINC = 24  # in samples of the slower side
 _PHASES = 1024  # of the windowed sinc, between two samples of the slower side
 _WEIGHTS_AT_ONCE = 1 << 17  # taps of all samples that are interpolated together
-_PIECE = 8192
-_REACH = 1 << 14
+_PIECE = 8192  # samples of the faster side that are converted at a time
+_LEAST_PIECE = 512
+_REACH = 1 << 11  # zeros before the first sample: more than filters and echoes look back
 _LEAST_SHARE = 1e-3  # of the band: less than that is nothing
 
 
@@ -122,8 +123,9 @@ class Feeder:
     def advance(self, end: int) -> None:
         """The source is there up to this sample."""
         reach = _HALF if self._taps is not None else 0
+        most = max(_LEAST_PIECE, math.ceil(_PIECE * min(1.0, self._ratio)))
         while self._read < end - reach:
-            count = min(_PIECE, end - reach - self._read)
+            count = min(most, end - reach - self._read)
             piece = self._source.windows(np.array([self._read - reach]), count + 2 * reach)[0]
             if not piece.any():
                 piece = np.zeros(count, np.complex64)

@@ -183,7 +183,7 @@ class Mixer:
             feeder = self._feeder(node, way)
             history, oldest = feeder.history, feeder.oldest
             places = feeder.timeline.samples(tx.timeline.own(way.path.places))
-            feeder.forget(math.floor(places[0]) - KEPT_SAMPLES)
+            feeder.forget(math.floor(places[0]) - BLOCK)
         path = link.Path(places[: blocks + 1], way.path.turns[: blocks + 1], seconds[: blocks + 1])
         link.add_to(antenna, path, history, self._weather(way.sender, node, path.true_seconds), oldest)
 
@@ -192,8 +192,10 @@ class Mixer:
         there = self._feeders.get(key)
         if there is not None and there[0].conversion == way.conversion and there[1] is tx.history:
             return there[0]
+        ratio = way.conversion.tx_rate_hz / way.conversion.rx_rate_hz
+        behind = 2 * BLOCK if ratio >= 1 else math.ceil(2 * BLOCK * ratio) + 2 * TAPS  # two blocks of either side
         # What its filter looks back at must be kept, or be the silence before sample 0.
-        start = max(0, tx.oldest - tx.first + TAPS // 2, math.floor(way.path.places[0]) - tx.first - 2 * BLOCK)
+        start = max(0, tx.oldest - tx.first + TAPS // 2, math.floor(way.path.places[0]) - tx.first - behind)
         timeline = Timeline(tx.timeline.rate_hz, tx.timeline.first - tx.first, tx.timeline.own_seconds)
         feeder = Feeder(way.conversion, tx.history, timeline, start)
         self._feeders[key] = (feeder, tx.history)
