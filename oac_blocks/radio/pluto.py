@@ -90,6 +90,8 @@ class PlutoRadio(Radio):
         require(self._streams is None, "configure", "a radio that streams", "called before start or after stop")
         device = self._opened()
         with self._errors("configure"):
+            self._check_range(device, "rx_lo_hz", config.rx_lo_hz, "altvoltage0")
+            self._check_range(device, "tx_lo_hz", config.tx_lo_hz, "altvoltage1")
             self._take_over(device, config.tx_lo_hz is not None)
             device.sample_rate = round(config.sample_rate_hz)
             device.rx_rf_bandwidth = round(config.rx_bandwidth)
@@ -188,14 +190,26 @@ class PlutoRadio(Radio):
             raise RadioStopped(f"{self.uri} does not stream: call start first")
         return self._streams
 
+    def _check_range(self, device: Any, name: str, wanted_hz: float | None, channel: str) -> None:
+        """Refuse what the device itself says that it cannot be tuned to: chips of the family differ."""
+        available = device._ctrl.find_channel(channel, True).attrs.get("frequency_available")
+        if wanted_hz is None or available is None:
+            return
+        low, _, high = (float(word) for word in available.value.strip("[]").split())
+        if not low <= wanted_hz <= high:
+            chip = device.ctx.attrs.get("ad9361-phy,model", "unknown")
+            allowed = f"from {low:.12g} to {high:.12g} Hz for its chip ({chip})"
+            raise RadioError(f"{self.uri}: {name} must be {allowed}, got {wanted_hz:.12g}")
+
     def _compare(self, wanted: RadioConfig, there: RadioConfig) -> None:
         gain = replace(wanted, rx_gain_db=round(wanted.rx_gain_db))
         for name, asked, got, tolerance in (
             ("sample_rate_hz", wanted.sample_rate_hz, there.sample_rate_hz, _RATE_TOLERANCE_HZ),
             ("rx_lo_hz", wanted.rx_lo_hz, there.rx_lo_hz, _LO_TOLERANCE_HZ),
             ("tx_lo_hz", wanted.tx_lo_hz, there.tx_lo_hz, _LO_TOLERANCE_HZ),
-            ("rx_bandwidth_hz", wanted.rx_bandwidth, there.rx_bandwidth_hz, _BANDWIDTH_TOLERANCE_HZ),
-            ("tx_bandwidth_hz", wanted.tx_bandwidth, there.tx_bandwidth_hz, _BANDWIDTH_TOLERANCE_HZ),
+            # Without a wish the widest that the chip can do counts as well: 20 MHz of an AD9363A, whatever the rate.
+            ("rx_bandwidth_hz", wanted.rx_bandwidth_hz, there.rx_bandwidth_hz, _BANDWIDTH_TOLERANCE_HZ),
+            ("tx_bandwidth_hz", wanted.tx_bandwidth_hz, there.tx_bandwidth_hz, _BANDWIDTH_TOLERANCE_HZ),
             ("rx_gain_db", gain.rx_gain_db, there.rx_gain_db, 0.5),
             ("tx_gain_db", wanted.tx_gain_db, there.tx_gain_db, 0.13),
         ):

@@ -4,12 +4,15 @@
 import contextlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 
 import pytest
 
 from oac_blocks.radio.virtual.addresses import STANDARD_PORT, listen_for_all, uri
+from oac_blocks.radio.virtual.advertise import advertised
+from tests.support.polling import until
 from tests.support.ports import free_ports
 
 iio = pytest.importorskip("iio")
@@ -77,3 +80,28 @@ def test_the_command_serves_what_was_asked_for():
         assert done.returncode == 2
         assert "oac-virtual-pluto: " in done.stderr
         assert "must be" in done.stderr
+
+
+def test_advertising_harms_nothing_where_there_is_no_avahi(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with advertised([("127.0.0.1", STANDARD_PORT)]) as can:
+        assert not can
+
+
+def avahi_runs():
+    tool = shutil.which("avahi-browse")
+    return tool and subprocess.run([tool, "-t", "_iio._tcp"], capture_output=True, timeout=60).returncode == 0
+
+
+@pytest.mark.skipif(not avahi_runs(), reason="no Avahi daemon runs on this machine")
+def test_a_scan_finds_advertised_radios(plutos):
+    served = plutos(2)
+    serials = {f"{radio:034x}" for radio in range(2)}
+    with advertised(served.addresses):
+
+        def found():
+            return {uri: text for uri, text in iio.scan_contexts().items() if any(one in text for one in serials)}
+
+        until(lambda: len(found()) == 2, "a scan that finds both radios", 60)
+        for address, text in found().items():
+            assert iio.Context(address).attrs["hw_serial"] in text

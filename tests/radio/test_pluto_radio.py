@@ -48,6 +48,18 @@ def test_settings_are_read_back(plutos, radio):
     assert settings.tx_lo_on
 
 
+def test_what_the_chip_cannot_do_is_refused_with_what_it_can(plutos, radio):
+    """An AD9363A tunes up to 3.8 GHz, and filters 20 MHz at most."""
+    served = plutos(1, chip="ad9363a")
+    for name, config in (("rx_lo_hz", replace(CONFIG, rx_lo_hz=5e9)), ("tx_lo_hz", replace(CONFIG, tx_lo_hz=100e6))):
+        with pytest.raises(RadioError, match=f"{name} must be from 325000000 to 3800000000 Hz for its chip .ad9363a."):
+            radio(served.uris[0], config)
+    assert served.air.context(0).settings.gain_mode == "slow_attack"  # nothing was set
+    assert radio(served.uris[0], replace(CONFIG, sample_rate_hz=30.72e6)).config.rx_bandwidth_hz == 20e6
+    with pytest.raises(RadioError, match="rx_bandwidth_hz is 20000000 after it was set to 30000000"):
+        radio(served.uris[0], replace(CONFIG, sample_rate_hz=30.72e6, rx_bandwidth_hz=30e6))
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -14,6 +14,7 @@ import typer
 
 from oac_blocks.radio.limits import CHIPS
 from oac_blocks.radio.virtual import faults as fault_lines
+from oac_blocks.radio.virtual.advertise import advertised
 from oac_blocks.radio.virtual.air_settings import CHANNELS, MOST_RADIOS, NOISE_FIGURE_DB, spread
 from oac_blocks.radio.virtual.faults import Fault, parse_fault
 from oac_blocks.radio.virtual.server import VirtualPlutos
@@ -53,6 +54,14 @@ def main(
             "[default: a loopback address for each]."
         ),
     ] = None,
+    advertise: Annotated[
+        bool,
+        typer.Option(
+            "--advertise",
+            help="Let libiio's scans find the radios as pluto.local, pluto-2.local and so on, where Avahi runs. "
+            "The names are seen in the local network, the radios only on this machine.",
+        ),
+    ] = False,
     chip: Annotated[
         str, typer.Option(help=f"What a radio is: {', '.join(CHIPS)}. A Pluto is sold as the first.")
     ] = "ad9363a",
@@ -115,7 +124,9 @@ def main(
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    with plutos:
+    with plutos, advertised(plutos.addresses if advertise else []) as can_advertise:
+        if advertise and not can_advertise:
+            typer.echo("avahi-publish is not installed: the radios are not advertised (Debian: avahi-utils)", err=True)
         for uri in plutos.uris:
             typer.echo(f"uri {uri}")
         typer.echo("ready")
