@@ -4,14 +4,13 @@
 import json
 import re
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from oac_blocks.dsp.rounds import RoundLayout
 from oac_blocks.flows.pluto import PlutoSettings
-from tests.blocks.companion import FLOWS, ROOT, call, compile_flow, load
+from tests.blocks.companion import FLOWS, ROOT, call, load
 
 RUN_SECONDS = 10
 FILES = sorted(FLOWS.glob("*.grc"))
@@ -33,12 +32,6 @@ def test_flow_is_valid_and_every_block_is_known(file):
     assert [str(error) for error in flow.iter_error_messages()] == []
     assert flow.is_valid()
     assert [block.name for block in flow.blocks if block.is_dummy_block] == []
-
-
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory):
-    """Compiles a flow, once for all tests, and gives the program."""
-    return cache(lambda name: compile_flow(FLOWS / f"{name}.grc", tmp_path_factory.mktemp(name)))
 
 
 @every_flow

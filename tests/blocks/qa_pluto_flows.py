@@ -21,7 +21,7 @@ from oac_blocks.dsp.bounds import mv_error_probability
 from oac_blocks.flows.endpoints import bench_endpoints
 from oac_blocks.radio.virtual.air_settings import REFERENCE_RMS_DB, spread
 from oac_blocks.radio.virtual.server import VirtualPlutos
-from tests.blocks.companion import FLOWS, ROOT, compile_flow
+from tests.blocks.companion import ROOT
 from tests.support.polling import DEADLINE_SECONDS
 from tests.support.ports import free_address, free_ports
 
@@ -162,8 +162,8 @@ def check_votes_and_corrections(application, rate_hz, standard_errors):
         assert np.ptp(told) < 5e-6 * rate_hz  # the strongest path is one of many, all within 5 us
 
 
-def check_programs_from_companion(tmp_path, rounds, standard_errors, rate_hz=2.5e6):
-    programs = {name: compile_flow(FLOWS / f"oac_{name}_pluto.grc", tmp_path) for name in ("client", "server")}
+def check_programs_from_companion(tmp_path, compiled, rounds, standard_errors, rate_hz=2.5e6):
+    programs = {name: compiled(f"oac_{name}_pluto") for name in ("client", "server")}
     server = {name: free_address() for name in ("status", "orders", "next", "soft_votes")}
     clients = {name: free_address() for name in ("status", "orders")}
     payloads = [free_address() for _ in range(CLIENTS)]
@@ -181,14 +181,14 @@ def check_programs_from_companion(tmp_path, rounds, standard_errors, rate_hz=2.5
     check_votes_and_corrections(application, rate_hz, standard_errors)
 
 
-def test_votes_through_three_programs_from_companion_are_wrong_as_often_as_the_closed_form_says(tmp_path):
+def test_votes_through_three_programs_from_companion_are_wrong_as_often_as_the_closed_form_says(tmp_path, compiled):
     # Of so few rounds the standard error itself is not well known.
-    check_programs_from_companion(tmp_path, rounds=12, standard_errors=4)
+    check_programs_from_companion(tmp_path, compiled, rounds=12, standard_errors=4)
 
 
 @pytest.mark.slow
-def test_many_votes_through_three_programs_from_companion(tmp_path):
-    check_programs_from_companion(tmp_path, rounds=60, standard_errors=3)
+def test_many_votes_through_three_programs_from_companion(tmp_path, compiled):
+    check_programs_from_companion(tmp_path, compiled, rounds=60, standard_errors=3)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from oac_blocks.dsp.preamble import trigger
-from tests.blocks.companion import FLOWS, call, compile_flow
+from tests.blocks.companion import call
 
 WATCHER = Path(__file__).with_name("watch_sync_link.py")
 SAMPLE_RATE_HZ = 20e6
@@ -40,8 +40,8 @@ def sigmas(snr):
 
 
 @pytest.mark.slow
-def test_frequency_snr_and_fraction_follow_the_sliders(tmp_path):
-    program = compile_flow(FLOWS / "sync_link.grc", tmp_path)
+def test_frequency_snr_and_fraction_follow_the_sliders(tmp_path, compiled):
+    program = compiled("sync_link")
     ran = call("xvfb-run", "-a", sys.executable, WATCHER, program, json.dumps(SETTINGS), home=tmp_path)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     now = {}
