@@ -9,9 +9,7 @@ import numpy as np
 from gnuradio import gr
 
 from oac_blocks.dsp.checks import integer
-
-# GNU Radio 3.10.5's vector sink shows the second vector of its input, whether there is one or not.
-_COPIES = 2
+from oac_blocks.plot_vectors import COPIES
 
 
 class recent_values(gr.interp_block):  # noqa: N801 (GNU Radio's way of naming blocks)
@@ -25,7 +23,7 @@ class recent_values(gr.interp_block):  # noqa: N801 (GNU Radio's way of naming b
     def __init__(self, values: int = 100) -> None:
         self._values = integer("values", values, 2, 65_536)
         out = [(np.float32, self._values)]
-        gr.interp_block.__init__(self, name="OAC Recent Values", in_sig=[np.float32], out_sig=out, interp=_COPIES)
+        gr.interp_block.__init__(self, name="OAC Recent Values", in_sig=[np.float32], out_sig=out, interp=COPIES)
         self._recent: Any = None
 
     def start(self) -> bool:
@@ -34,12 +32,12 @@ class recent_values(gr.interp_block):  # noqa: N801 (GNU Radio's way of naming b
 
     def work(self, input_items: Any, output_items: Any) -> int:
         out = output_items[0]
-        new = input_items[0][: len(out) // _COPIES]
+        new = input_items[0][: len(out) // COPIES]
         if self._recent is None:
             self._recent = np.full(self._values, new[0], np.float32)
         line = np.concatenate([self._recent, new])
         windows = np.lib.stride_tricks.sliding_window_view(line, self._values)[1:]
-        for copy in range(_COPIES):
-            out[copy::_COPIES] = windows
+        for copy in range(COPIES):
+            out[copy::COPIES] = windows
         self._recent = line[-self._values :]
         return len(out)
