@@ -46,8 +46,7 @@ check: lint test ## all that must hold before a commit, and all that CI runs: li
 
 # Run by the venv's interpreter, which Companion hands on to the flowgraphs that it runs: they find oac_blocks.
 companion: setup ## open GNU Radio Companion with our blocks; ARGS=grc_flows/NAME.grc opens a flowgraph
-	GRC_BLOCKS_PATH="$$(.venv/bin/oac-blocks path)$${GRC_BLOCKS_PATH:+:$$GRC_BLOCKS_PATH}" \
-		$(PYTHON_BIN) "$$(command -v gnuradio-companion)" $(ARGS)
+	.venv/bin/oac-blocks companion $(ARGS)
 
 bench: setup ## measure speed against GNU Radio's own blocks
 	$(PYTHON_BIN) -m benchmarks $(ARGS)

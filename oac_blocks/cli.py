@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The command ``oac-blocks``: where Companion finds the blocks and the flowgraphs, and the loopback without a screen.
+"""The command ``oac-blocks``: Companion with the blocks, where it finds them, and the loopback without a screen.
 
 Imports neither GNU Radio nor torch unless a flowgraph is run, so that it answers at once, in any environment.
 """
@@ -12,9 +12,7 @@ from typing import Annotated
 
 import typer
 
-PACKAGE = Path(__file__).resolve().parent
-BLOCKS = PACKAGE / "grc"
-FLOWGRAPHS = PACKAGE / "flowgraphs"
+from oac_blocks.companion import BLOCKS, FLOWGRAPHS
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
 
@@ -31,10 +29,40 @@ def main(
         bool, typer.Option("--version", help="Show the version and leave.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Where GNU Radio Companion finds the blocks and flowgraphs of gr-oac; and the loopback without a screen.
+    """GNU Radio Companion with the blocks and flowgraphs of gr-oac; and the loopback without a screen.
 
-    Example: GRC_BLOCKS_PATH="$(oac-blocks path)" gnuradio-companion
+    Example: oac-blocks companion fsk_mv_link
     """
+
+
+@app.command()
+def companion(
+    flowgraphs: Annotated[
+        list[str] | None, typer.Argument(help="Files to open, or names of flowgraphs that come with gr-oac.")
+    ] = None,
+) -> None:
+    """Open GNU Radio Companion with the blocks of gr-oac.
+
+    A flowgraph of gr-oac is saved in place; the program that Companion makes of it goes to ~/.cache/gr-oac/flowgraphs.
+
+    Example: oac-blocks companion fsk_mv_link
+    """
+    from oac_blocks.companion import application
+
+    try:
+        raise typer.Exit(application([_flowgraph_file(name) for name in flowgraphs or []]).run([]))
+    except (ImportError, RuntimeError, ValueError) as error:
+        typer.echo(f"oac-blocks companion: {error}", err=True)
+        raise typer.Exit(2 if isinstance(error, ValueError) else 1) from None
+
+
+def _flowgraph_file(name: str) -> Path:
+    """The file of this path, or the flowgraph of gr-oac with this name; Companion would open an empty one instead."""
+    for file in (Path(name), FLOWGRAPHS / f"{name}.grc"):
+        if file.is_file():
+            return file
+    known = ", ".join(sorted(file.stem for file in FLOWGRAPHS.glob("*.grc")))
+    raise ValueError(f"a flowgraph must be a file or one of {known}, got {name}")
 
 
 @app.command()

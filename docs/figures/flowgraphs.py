@@ -14,13 +14,16 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
+
+from oac_blocks.companion import application
 
 ROOT = Path(__file__).resolve().parents[2]
 FLOWS = ROOT / "grc_flows"
 POLL_MS = 200
+WIRE_STEP = 3.0  # pixels between the points of a wire that are looked at
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
@@ -38,11 +41,11 @@ class Window:
 
 WINDOWS = {
     "oac_loopback": (
-        Window(seconds=25.0, width=1400, height=1150),
-        Window("uncalibrated", 30.0, 1400, 1150, ("calibrate", False)),
+        Window(seconds=25.0),
+        Window("uncalibrated", 30.0, switched=("calibrate", False)),
     ),
-    "calibration_loop": (Window(seconds=20.0, width=1400, height=1000, switched=("calibrate", True)),),
-    "sync_link": (Window(seconds=18.0, width=1400, height=1000),),
+    "calibration_loop": (Window(seconds=20.0, switched=("calibrate", True)),),
+    "sync_link": (Window(seconds=18.0),),
     # These transmit: they need a radio and a frequency, and have no window.
     "oac_client_pluto": (),
     "oac_server_pluto": (),
@@ -58,44 +61,41 @@ def under_xvfb(*arguments: object, home: Path) -> None:
     command = ["xvfb-run", "-a", "-s", "-screen 0 1600x1200x24", sys.executable, __file__, *map(str, arguments)]
     environment = {**os.environ, "HOME": str(home), "GRC_BLOCKS_PATH": str(ROOT / "oac_blocks" / "grc")}
     environment.pop("QT_QPA_PLATFORM", None)
-    subprocess.run(command, env=environment, cwd=ROOT, check=True, timeout=120)
+    environment.pop("XDG_CACHE_HOME", None)
+    subprocess.run(command, env=environment, cwd=ROOT, check=True, timeout=180)
 
 
-def draw_canvas(flow: Path, picture: Path) -> None:
-    """Open the flow in Companion's own window and draw its canvas once it is there; exits with 1 if it has errors."""
-    import gi
-
-    gi.require_version("Gtk", "3.0")
-    gi.require_version("PangoCairo", "1.0")
+def draw_canvases(flows: list[Path], folder: Path) -> None:
+    """Open the flows in Companion's own window and draw the canvas of each; exit with 1 if one has a fault."""
+    app = application(flows)
     from gi.repository import GLib
-    from gnuradio import gr
-    from gnuradio.grc.gui.Platform import Platform  # before Application: the two import each other's parts
+    from gnuradio.grc.gui import Utils
 
-    from gnuradio.grc.gui.Application import Application  # isort: skip
-
-    version = (gr.major_version(), gr.api_version(), gr.minor_version())
-    platform = Platform(version=gr.version(), version_parts=version, prefs=gr.prefs(), install_prefix=gr.prefix())
-    platform.build_library()
-    app = Application([str(flow)], platform)
-    errors: list[str] = []
+    faults: list[str] = []
 
     def draw() -> bool:
-        page = getattr(getattr(app, "main_window", None), "current_page", None)
-        if page is None or len(page.flow_graph.blocks) < 2:
+        window = getattr(app, "main_window", None)
+        pages = window.get_pages() if window is not None else []
+        if len(pages) < len(flows) or any(len(page.flow_graph.blocks) < 2 for page in pages):
             return True  # not loaded yet: ask again
-        errors.extend(f"{element}: {text}" for element, text in page.flow_graph.iter_error_messages())
-        errors.extend(f"{block}: unknown block" for block in page.flow_graph.blocks if block.is_dummy_block)
-        from gnuradio.grc.gui import Utils
-
-        Utils.make_screenshot(page.flow_graph, str(picture))
-        errors.extend(overlaps(page.flow_graph.blocks))
+        for flow, page in zip(flows, pages, strict=True):
+            page.flow_graph.update()
+            Utils.make_screenshot(page.flow_graph, str(folder / f"{flow.stem}.png"))
+            faults.extend(f"{flow.stem}: {fault}" for fault in faults_of(page.flow_graph))
         app.quit()
         return False
 
     GLib.timeout_add(POLL_MS, draw)
     app.run([])
-    if errors:
-        sys.exit("\n".join(errors))
+    if faults:
+        sys.exit("\n".join(faults))
+
+
+def faults_of(flow_graph: Any) -> list[str]:
+    """What Companion says against a flowgraph, blocks that overlap, and wires that run across blocks or comments."""
+    errors = [f"{element}: {text}" for element, text in flow_graph.iter_error_messages()]
+    unknown = [f"{block.name}: unknown block" for block in flow_graph.blocks if block.is_dummy_block]
+    return [*errors, *unknown, *overlaps(flow_graph.blocks), *crossings(flow_graph)]
 
 
 def overlaps(blocks: Any) -> list[str]:
@@ -107,13 +107,59 @@ def overlaps(blocks: Any) -> list[str]:
     return found
 
 
+def crossings(flow_graph: Any) -> list[str]:
+    """Wires that run across a block, its comment, or a port that is not theirs. All wires must have been drawn."""
+    found = []
+    for wire in flow_graph.connections:
+        points = _points_of(wire)
+        for block in flow_graph.blocks:
+            foreign = [port for port in block.active_ports() if port not in (wire.source_port, wire.sink_port)]
+            boxes = [_body(block), *_comment(block), *(_port_box(block, port) for port in foreign)]
+            if any(_inside(point, box) for point in points for box in boxes):
+                ends = (
+                    f"{wire.source_block.name}.{wire.source_port.name} to {wire.sink_block.name}.{wire.sink_port.name}"
+                )
+                found.append(f"the wire from {ends} runs across {block.name}")
+    return found
+
+
+def _points_of(wire: Any) -> list[tuple[float, float]]:
+    """A wire as Companion has drawn it, as points at most a few pixels apart."""
+    left, top = wire.coordinate
+    path = wire._line_path_cr.copy_path_flat()
+    corners = [(point[0] + left, point[1] + top) for _kind, point in path if point]
+    points = []
+    for (x0, y0), (x1, y1) in pairwise(corners):
+        steps = max(1, round(max(abs(x1 - x0), abs(y1 - y0)) / WIRE_STEP))
+        points += [(x0 + (x1 - x0) * i / steps, y0 + (y1 - y0) * i / steps) for i in range(steps + 1)]
+    return points
+
+
+def _body(block: Any) -> Box:
+    x, y = block.coordinate
+    width, height = (block.width, block.height) if block.is_horizontal() else (block.height, block.width)
+    return x, y, x + width, y + height
+
+
+def _comment(block: Any) -> list[Box]:
+    return [block.get_extents_comment()] if block.comment else []
+
+
+def _port_box(block: Any, port: Any) -> Box:
+    (x, y), (left, top) = block.coordinate, port.coordinate
+    return x + left, y + top, x + left + port.width, y + top + port.height
+
+
 def _boxes(block: Any) -> list[Box]:
-    comment = [block.get_extents_comment()] if block.comment else []
-    return [block.get_extents(), *comment]
+    return [block.get_extents(), *_comment(block)]
 
 
 def _overlap(a: Box, b: Box) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+def _inside(point: tuple[float, float], box: Box) -> bool:
+    return box[0] + 1 < point[0] < box[2] - 1 and box[1] + 1 < point[1] < box[3] - 1
 
 
 def draw_window(flow: Path, picture: Path, window: Window) -> None:
@@ -154,27 +200,32 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="flowgraphs; all of them if none is named")
     parser.add_argument("--to", type=Path, default=ROOT / "docs" / "images", help="folder for the pictures")
     parser.add_argument("--only", choices=["canvas", "window"], help="one of the two pictures")
-    parser.add_argument("--here", action="store_true", help="draw on this screen; what Xvfb is started with")
+    parser.add_argument("--here", help="draw on this screen: canvas, or a window's suffix; what Xvfb is started with")
     options = parser.parse_args()
-    if options.here:
-        draw_here(options.names[0], options.to)
+    flows = [FLOWS / f"{name}.grc" for name in options.names] or sorted(FLOWS.glob("*.grc"))
+    for flow in flows:
+        if not flow.is_file():
+            sys.exit(f"{flow} must be a flowgraph, there is no such file")  # Companion would open an empty one
+    if options.here is not None:
+        draw_here(flows, options.to, options.here)
         return
-    for name in options.names or sorted(file.stem for file in FLOWS.glob("*.grc")):
-        canvas, windows = [f"{name}.png"], [f"{name}_{window.suffix}.png" for window in windows_of(name)]
-        for picture in {"canvas": canvas, "window": windows}.get(options.only, canvas + windows):
-            with tempfile.TemporaryDirectory() as home:
-                under_xvfb("--here", name, "--to", options.to / picture, home=Path(home))
+    names = [flow.stem for flow in flows]
+    with tempfile.TemporaryDirectory() as home:
+        if options.only != "window":
+            under_xvfb(*names, "--to", options.to, "--here", "canvas", home=Path(home))
+        for name in names if options.only != "canvas" else []:
+            for window in windows_of(name):
+                under_xvfb(name, "--to", options.to, "--here", window.suffix, home=Path(home))
 
 
-def draw_here(name: str, picture: Path) -> None:
-    flow = FLOWS / f"{name}.grc"
-    if not flow.is_file():
-        sys.exit(f"{flow} must be a flowgraph, there is no such file")  # Companion would open an empty one
-    for window in windows_of(name):
-        if picture.stem == f"{name}_{window.suffix}":
-            draw_window(flow, picture, window)
-            return
-    draw_canvas(flow, picture)
+def draw_here(flows: list[Path], folder: Path, what: str) -> None:
+    """Draw on this screen: all canvases, or the window of the first flow with this suffix."""
+    if what == "canvas":
+        draw_canvases(flows, folder)
+        return
+    for window in windows_of(flows[0].stem):
+        if window.suffix == what:
+            draw_window(flows[0], folder / f"{flows[0].stem}_{what}.png", window)
 
 
 if __name__ == "__main__":

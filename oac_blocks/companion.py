@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""GNU Radio Companion with the blocks of this project, set up so that it asks nothing and leaves no files behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+PACKAGE = Path(__file__).resolve().parent
+BLOCKS = PACKAGE / "grc"
+FLOWGRAPHS = PACKAGE / "flowgraphs"
+
+
+def programs_folder() -> Path:
+    """Return the folder of the programs that Companion generates from the flowgraphs of this project."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "gr-oac" / "flowgraphs"
+
+
+def application(files: Sequence[str | Path] = ()) -> Any:
+    """Return Companion, a ``Gtk.Application`` to ``run([])``, with these flowgraphs to open.
+
+    A flowgraph of this project is saved where it is, and its program is generated in ``programs_folder()``. The program
+    of any other flowgraph is generated beside it, as Companion always does.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no screen to draw on.
+    """
+    os.environ["GRC_BLOCKS_PATH"] = os.pathsep.join(filter(None, (str(BLOCKS), os.environ.get("GRC_BLOCKS_PATH"))))
+    # Companion asks for a terminal program, since it takes a bare name for a path that does not exist. This path exists
+    # and cannot be executed: flowgraphs without a window then print into Companion's own console, where their last
+    # words stay, and its Stop button ends the program and not the terminal around it.
+    os.environ.setdefault("GR_CONF_GRC_XTERM_EXECUTABLE", os.devnull)
+
+    import gi
+
+    gi.require_version("Gtk", "3.0")
+    gi.require_version("PangoCairo", "1.0")
+    from gi.repository import Gtk
+
+    if not Gtk.init_check()[0]:
+        raise RuntimeError(
+            "Companion must have a screen to draw on, and DISPLAY is "
+            f"{os.environ.get('DISPLAY', 'not set')}: run it on a desktop, or with ssh -X"
+        )
+    from gnuradio import gr
+    from gnuradio.grc.core.generator import Generator
+    from gnuradio.grc.gui.Platform import Platform  # before Application: the two import each other's parts
+
+    from gnuradio.grc.gui.Application import Application  # isort: skip
+
+    class OacPlatform(Platform):
+        @staticmethod
+        def Generator(flow_graph: Any, output_folder: str) -> Any:
+            if Path(output_folder).resolve() == FLOWGRAPHS.resolve():
+                programs_folder().mkdir(parents=True, exist_ok=True)
+                output_folder = str(programs_folder())
+            return Generator(flow_graph, output_folder)
+
+    version = (gr.major_version(), gr.api_version(), gr.minor_version())
+    platform = OacPlatform(version=gr.version(), version_parts=version, prefs=gr.prefs(), install_prefix=gr.prefix())
+    platform.build_library()
+    return Application([str(file) for file in files], platform)
