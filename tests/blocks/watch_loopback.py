@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs a compiled oac_loopback with the calibration on, off and on again, and prints the three error rates as JSON.
+"""Runs a compiled oac_loopback, with the calibration switched on or off, and prints each part's error rate as JSON.
 
 A process of its own: Qt must have the main thread, and is not always gone when its widgets are.
+Arguments: the program, the rounds of each part, and for each part "on" or "off".
 """
 
 import importlib.util
@@ -12,7 +13,6 @@ import time
 
 from PyQt5 import Qt
 
-ROUNDS = 25
 LIMIT_SECONDS = 600.0
 
 
@@ -34,19 +34,21 @@ def wait_for(application, condition, deadline):
 def main():
     application = Qt.QApplication(["oac_loopback"])
     deadline = time.monotonic() + LIMIT_SECONDS
-    flow = load(sys.argv[1])
+    program, rounds, *switches = sys.argv[1:]
+    flow = load(program)
     flow.set_rounds_per_second(20.0)
     flow.start()
     flow.show()
     rates = []
-    for calibrate in (True, False, True):
+    for switch in switches:
+        calibrate = switch == "on"
         flow.set_calibrate(calibrate)
         begin = flow.control.fired + 2  # the switch counts from the next round on
         wait_for(application, lambda begin=begin: flow.control.fired >= begin, deadline)
         if calibrate:
             wait_for(application, lambda: flow.calibrator.all_tracking, deadline)
         flow.probe.reset()
-        end = flow.control.fired + ROUNDS
+        end = flow.control.fired + int(rounds)
         wait_for(application, lambda end=end: flow.control.fired >= end, deadline)
         rates.append(flow.probe.mean_error_rate)
     flow.stop()
