@@ -62,7 +62,7 @@ def under_xvfb(*arguments: object, home: Path) -> None:
     environment = {**os.environ, "HOME": str(home), "GRC_BLOCKS_PATH": str(ROOT / "oac_blocks" / "grc")}
     environment.pop("QT_QPA_PLATFORM", None)
     environment.pop("XDG_CACHE_HOME", None)
-    subprocess.run(command, env=environment, cwd=ROOT, check=True, timeout=180)
+    subprocess.run(command, env=environment, cwd=ROOT, check=True, timeout=270)
 
 
 def draw_canvases(flows: list[Path], folder: Path) -> None:

@@ -15,7 +15,7 @@ from tests.blocks.companion import FLOWS, ROOT, call
 def test_all_canvases_are_clean(tmp_path):
     """The real Companion draws them all: no error, no unknown block, no overlap, no wire across a block or comment."""
     script = ROOT / "docs" / "figures" / "flowgraphs.py"
-    drawn = call(sys.executable, script, "--only", "canvas", "--to", tmp_path, home=tmp_path, seconds=240)
+    drawn = call(sys.executable, script, "--only", "canvas", "--to", tmp_path, home=tmp_path, seconds=280)
     assert drawn.returncode == 0, drawn.stderr
     for file in FLOWS.glob("*.grc"):
         picture = Path(tmp_path / f"{file.stem}.png").read_bytes()

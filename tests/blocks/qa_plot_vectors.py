@@ -8,7 +8,8 @@ from gnuradio import blocks, gr
 from oac_blocks import pdus
 from oac_blocks.first_values import first_values
 from oac_blocks.recent_histogram import recent_histogram
-from tests.blocks.flowgraphs import post, running, until
+from tests.blocks.flowgraphs import post, running
+from tests.support.polling import until
 
 
 def vectors_of(block, length, messages, wanted):
