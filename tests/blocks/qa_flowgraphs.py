@@ -84,9 +84,8 @@ def test_flow_stays_valid_with_64_points(file, tmp_path):
 def compiled_with_short_symbols(tmp_path_factory):
     """``compiled_with_short_symbols(name)`` is the program of a flowgraph whose variables say 64 points."""
     folder = tmp_path_factory.mktemp("short_symbols")
-    compile_flows(
-        [with_short_symbols(FLOWS / f"{name}.grc", folder) for name in ("fsk_mv_link", "oac_loopback")], folder
-    )
+    files = [FLOWS / f"{name}.grc" for name in ("fsk_mv_link", "oac_loopback")]
+    compile_flows([with_short_symbols(file, folder) for file in files], folder)
     return lambda name: folder / f"{name}.py"
 
 
