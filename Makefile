@@ -2,7 +2,7 @@
 # `make help` lists the targets. All of them but help and clean install what is missing first (scripts/setup.sh).
 
 PYTHON_BIN := .venv/bin/python
-PYTEST_OPTIONS := -n 2 --dist loadgroup
+PYTEST_OPTIONS := -n 2 --dist worksteal
 PYTEST := $(PYTHON_BIN) -m pytest $(PYTEST_OPTIONS)
 # Threads of a BLAS for small matrices only take turns with the blocks' own, and with other tests.
 export OPENBLAS_NUM_THREADS ?= 1

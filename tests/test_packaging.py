@@ -12,11 +12,10 @@ from zipfile import ZipFile
 
 import pytest
 
+from tests.support.sharing import made_once
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("oac_blocks", "fl_app", "calibration")
-
-# One worker for all of them: the wheel is built once.
-pytestmark = pytest.mark.xdist_group("packaging")
 
 
 def run(*command: object, cwd: Path) -> str:
@@ -29,7 +28,11 @@ def run(*command: object, cwd: Path) -> str:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
     """The wheel, from a copy: setuptools leaves its working files beside the sources."""
-    tree = tmp_path_factory.mktemp("tree")
+    (built,) = (made_once(tmp_path_factory, "packaging-tree", build_wheel) / "dist").glob("*.whl")
+    return built
+
+
+def build_wheel(tree: Path) -> None:
     for name in (*PACKAGES, "grc_flows", "configs", "pyproject.toml", "README.md", "LICENSE"):
         source = ROOT / name
         if source.is_dir():
@@ -37,8 +40,6 @@ def wheel(tmp_path_factory) -> Path:
         elif source.exists():
             shutil.copy(source, tree)
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tree / "dist", cwd=tree)
-    (built,) = (tree / "dist").glob("*.whl")
-    return built
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +49,15 @@ def fresh_python(wheel, tmp_path_factory) -> Path:
     What the wheel depends on is lent from this environment by a path entry. That entry is read after the venv's own
     packages and its .pth files are not run, so the checkout, installed here as editable, cannot be seen through it.
     """
-    place = tmp_path_factory.mktemp("venv")
-    run(sys.executable, "-m", "venv", "--without-pip", place, cwd=place)
-    python = place / "bin" / "python"
-    run(sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--no-deps", wheel, cwd=place)
-    (site,) = place.glob("lib/python*/site-packages")
-    site.joinpath("borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    return python
+
+    def install(place: Path) -> None:
+        run(sys.executable, "-m", "venv", "--without-pip", place, cwd=place)
+        python = place / "bin" / "python"
+        run(sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--no-deps", wheel, cwd=place)
+        (site,) = place.glob("lib/python*/site-packages")
+        site.joinpath("borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+
+    return made_once(tmp_path_factory, "packaging-venv", install) / "bin" / "python"
 
 
 @pytest.mark.parametrize("package", PACKAGES)
