@@ -26,6 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 # A busy loop ends with the process that started it, however that one ends.
 BUSY_LOOP = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100_000))"
+END_SECONDS = 30.0  # for pytest to end after a signal, before the next one is sent
 FAILED_TESTS_STATUS = 1  # pytest's exit status when tests failed; above it, pytest itself did
 
 
@@ -85,11 +86,23 @@ def run_once(number: int, folder: Path, pytest_arguments: list[str], cores: int)
         try:
             status = process.wait()
         except KeyboardInterrupt:
-            # From a terminal pytest has it, too; otherwise it is handed on. It ends its workers by itself.
-            process.send_signal(signal.SIGINT)
-            process.wait()
+            end(process)
             raise
     return read_results(xml, status, time.monotonic() - began, busy)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End pytest, which ends its workers by itself.
+
+    Python may lose a KeyboardInterrupt that comes at the wrong moment (in a callback, say), so it is sent twice.
+    """
+    for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        process.send_signal(number)
+        try:
+            process.wait(END_SECONDS)
+            return
+        except subprocess.TimeoutExpired:
+            continue
 
 
 def series_folder(folder: Path, about: dict[str, object]) -> Path:

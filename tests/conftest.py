@@ -3,6 +3,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -17,6 +18,11 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+# A shell starts a background job (`make test &`) with SIGINT ignored, and all programs that tests start would inherit
+# that: none of them would end at Ctrl-C.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Time limits are pytest-timeout's. In CI the examples are the same in every run, so that a failure repeats.
 settings.register_profile("gr-oac", deadline=None, derandomize=bool(os.environ.get("CI")))

@@ -157,9 +157,13 @@ def test_analog_loses_what_its_phase_turns(perfect):
 
 @pytest.mark.parametrize("mode", ["onebit", "analog"])
 def test_adding_up_by_symbols_hears_what_the_samples_say(mode):
-    """The same draws, the same noise: soft votes and entries differ by far less than the noise."""
+    """The same draws, the same noise: soft votes and entries differ by far less than the noise.
+
+    The SNR comes from a median over the noise of the burst's symbols. What the two ways leave beside the band moves
+    single energies, and with 50 symbols the median by 0.04 dB (RMS over seeds).
+    """
     rng = np.random.default_rng(0)
-    payload = rng.choice(np.array([-1, 1], np.int8), (6, 5000))
+    payload = rng.choice(np.array([-1, 1], np.int8), (6, 20_000))
     payload = payload if mode == "onebit" else payload.astype(np.float32)
     settings = AirSettings(mode=mode, profile="indoor", snr_db=20.0)
     quick, slow = make_air(settings, 6, 0), make_air(settings, 6, 0)
