@@ -160,6 +160,18 @@ def test_who_leaves_while_reading_is_let_go(plutos):
         assert served.air.lock.wait_for(lambda: not node.queues, timeout=DEADLINE_SECONDS)
 
 
+def test_a_client_that_left_with_lines_unread_is_let_go(plutos):
+    """It gave up waiting for samples, sent what it sends at its end, and went."""
+    served = plutos(2, lock_step=True)  # time stands: the other radio is expected, and is not there
+    one = Line(served.addresses[0])
+    assert one.ask(f"OPEN {RX} 256 00000003") == 0
+    one.socket.sendall(f"READBUF {RX} 1024\r\nCLOSE {RX}\r\nEXIT\r\n".encode())
+    one.close()
+    node = served.air.nodes[0]
+    with served.air.lock:
+        assert served.air.lock.wait_for(lambda: not node.queues, timeout=DEADLINE_SECONDS)
+
+
 def test_it_listens_on_loopback_alone(plutos):
     own, port = plutos(1).addresses[0]
     assert own.startswith("127.")

@@ -241,12 +241,11 @@ class Session:
             self._socket.sendall(part)
 
     def _gone(self) -> bool:
-        """Has the client left while something was waited for?"""
+        """Has the client left while something was waited for? What it had sent before may still be unread."""
+        poll = select.poll()
         try:
-            readable, _, _ = select.select([self._socket], [], [], 0)
-            return bool(readable) and not self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return False
+            poll.register(self._socket, select.POLLRDHUP)  # errors and hang-ups are told in any case
+            return bool(poll.poll(0))
         except (OSError, ValueError):
             return True
 
