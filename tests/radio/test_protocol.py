@@ -7,6 +7,7 @@ import random
 import resource
 import socket
 import string
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from oac_blocks.radio.virtual import commands
 from oac_blocks.radio.virtual.commands import parse
-from tests.support.polling import DEADLINE_SECONDS
+from tests.support.polling import DEADLINE_SECONDS, until
 
 RX, TX, PHY = "cf-ad9361-lpc", "cf-ad9361-dds-core-lpc", "ad9361-phy"
 
@@ -160,12 +161,22 @@ def test_who_leaves_while_reading_is_let_go(plutos):
         assert served.air.lock.wait_for(lambda: not node.queues, timeout=DEADLINE_SECONDS)
 
 
+def unread_bytes(client):
+    """Bytes of a client that its server has not read yet, as the kernel counts them."""
+    port = f":{client.getsockname()[1]:04X}"
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    (queues,) = [row[4] for row in rows if row[2].endswith(port)]
+    return int(queues.split(":")[1], 16)
+
+
 def test_a_client_that_left_with_lines_unread_is_let_go(plutos):
     """It gave up waiting for samples, sent what it sends at its end, and went."""
     served = plutos(2, lock_step=True)  # time stands: the other radio is expected, and is not there
     one = Line(served.addresses[0])
     assert one.ask(f"OPEN {RX} 256 00000003") == 0
-    one.socket.sendall(f"READBUF {RX} 1024\r\nCLOSE {RX}\r\nEXIT\r\n".encode())
+    one.socket.sendall(f"READBUF {RX} 1024\r\n".encode())
+    until(lambda: unread_bytes(one.socket) == 0, "the session's wait for samples")
+    one.socket.sendall(f"CLOSE {RX}\r\nEXIT\r\n".encode())
     one.close()
     node = served.air.nodes[0]
     with served.air.lock:
