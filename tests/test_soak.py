@@ -20,6 +20,7 @@ from tests.soak.invariants import GROWTH_MB, Memory
 from tests.soak.report import Finding, Report
 from tests.soak.schedule import FAULTS_IN_A_VISIT, MENUS, VARIANTS, visits
 from tests.soak.stage import Stage, Violation, role_of
+from tests.support.polling import DEADLINE_SECONDS
 
 
 def first(count, seed=1, **options):
@@ -188,7 +189,7 @@ def test_ctrl_c_ends_a_soak_with_its_report(tmp_path):
     try:
         assert "visit 0: up-gnuradio" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=120)
+        out, _ = process.communicate(timeout=DEADLINE_SECONDS)
     finally:
         process.kill()
     assert process.returncode == 130, out

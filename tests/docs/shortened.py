@@ -33,7 +33,7 @@ IN_THE_CHECKOUT = (r"^make\b", f"make -C '{ROOT}'")
 
 @dataclass(frozen=True)
 class Rule:
-    """How a command that matches ``pattern`` is run.
+    """How a command that matches ``pattern``, on ``page`` if that is named, is run.
 
     ``kind`` is "run" (wait for it, check its exit status), "background" (go on, check its exit status when the block
     ends) or "service" (go on once its output shows ``ready``; it is ended with the page, or by the next of its kind).
@@ -43,6 +43,7 @@ class Rule:
 
     pattern: str
     append: str = ""
+    page: str = ""
     kind: str = "run"
     replace: tuple[tuple[str, str], ...] = ()
     ready: str = ""
@@ -55,13 +56,14 @@ RULES = (
     # Targets that take minutes or open a window: make must know them; other tests and CI run what is behind them.
     Rule(r"make (test|check|docs|bench|companion|soak|test-repeat)\b", "-n", replace=(IN_THE_CHECKOUT,)),
     Rule(r"make help", replace=(IN_THE_CHECKOUT,)),
-    Rule(r"make train", f"ARGS='{SHORT_RUN} --out {{folder}}/by-make'", replace=(IN_THE_CHECKOUT,)),
+    Rule(r"make train", f"ARGS='{SHORT_RUN} --out {{folder}}/by-make'", "README.md", replace=(IN_THE_CHECKOUT,)),
+    Rule(r"make train", "-n", replace=(IN_THE_CHECKOUT,)),  # the README's runs
     Rule(r"GRC_BLOCKS_PATH=", replace=((r"python .*", "gnuradio-config-info --version"),)),
     Rule(r"fl_app train --set run\.ruonds", exit_status=2),
     Rule(r"fl_app train .*\bprototype", SHORT_RUN + " --set data.name=letters"),  # EMNIST is a download
     Rule(r"fl_app train bench\.toml", SHORT_RUN),
     Rule(r"fl_app (train|up)\b", SHORT_RUN),
-    Rule(r"fl_app compare .*fashion|fl_app compare compare-", f"{SHORT_RUN} --seeds 1", needs=FASHION_MNIST),
+    Rule(r"fl_app compare .*(fashion|compare-)", f"{SHORT_RUN} --seeds 1 --policies fair-k", needs=FASHION_MNIST),
     Rule(r"fl_app compare", f"{SHORT_RUN} --seeds 1 --policies fair-k,top-k"),
     Rule(r"fl_app server .*--radio", "--set data.limit=300 --set data.test_limit=60"),
     Rule(r"fl_app server", SHORT_RUN, kind="background"),
@@ -121,7 +123,9 @@ def program(block: Block) -> str:
 
 def rule_for(command: Command) -> Rule | None:
     """Return the first rule that fits a command."""
-    return next((rule for rule in RULES if re.match(rule.pattern, command.text)), None)
+    return next(
+        (rule for rule in RULES if re.match(rule.pattern, command.text) and rule.page in ("", command.page)), None
+    )
 
 
 def shortened(command: Command, rule: Rule) -> str:
