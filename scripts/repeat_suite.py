@@ -79,7 +79,8 @@ def name_of(case: ElementTree.Element) -> str:
 def run_once(number: int, folder: Path, pytest_arguments: list[str], cores: int) -> Result:
     """Run the suite; every second run is a busy one."""
     busy, xml = number % 2 == 0, folder / f"run-{number}.xml"
-    command = [sys.executable, "-m", "pytest", f"--junitxml={xml}", *pytest_arguments]
+    # With -v the log names a test as soon as it has failed, not only at the end of the run.
+    command = [sys.executable, "-m", "pytest", "-v", f"--junitxml={xml}", *pytest_arguments]
     began = time.monotonic()
     with busy_loops(cores if busy else 0), (folder / f"run-{number}.log").open("w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
@@ -146,6 +147,8 @@ def main() -> int:
     given = parser.parse_args()
     if given.runs < 1:
         parser.error(f"--runs must be 1 or more, got {given.runs}")
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background job ignores the first otherwise
+        signal.signal(number, signal.default_int_handler)
     folder = series_folder(given.folder, {"commit": commit(), "pytest": given.pytest_arguments})
     results: list[Result] = []
     try:
