@@ -15,7 +15,7 @@ venv=$root/.venv
 python=$venv/bin/python
 log=$root/.cache/setup.log
 
-required=(gnuradio gir1.2-gtk-3.0 gir1.2-pango-1.0 libiio0 libiio-utils python3-venv xauth xvfb)
+required=(gnuradio gir1.2-gtk-3.0 gir1.2-pango-1.0 iproute2 libiio0 libiio-utils python3-venv xauth xvfb)
 optional=(dataset-fashion-mnist)
 
 # Packages in the user's home would satisfy pip and be gone for the next user of the machine.

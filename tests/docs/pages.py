@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAMS = ("fl_app", "oac-blocks", "oac-calibrate", "oac-virtual-pluto", "make", "python", "pytest", "jq")
+PROGRAMS = ("fl_app", "oac-blocks", "oac-calibrate", "oac-virtual-pluto", "make", "python", "pytest")
 OUR_PROGRAMS = PROGRAMS[:4]
 _SHELL = ("", "sh", "bash", "console")  # languages of fenced blocks that hold commands; "text" holds none
 _FENCE = re.compile(r"^ *```(\w*)")
