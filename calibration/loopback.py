@@ -26,10 +26,10 @@ _ALIKE = 64  # so many samples in a row that count are the beginning
 @dataclass(frozen=True)
 class LoopbackResult:
     sample_rate_hz: float
-    samples: int  # that came back, from the first that counts on
+    samples: int  # samples that came back, from the first one with a number on
     breaks: int  # places where the count does not go on; a stretch of silence is one
-    lost_samples: int  # that were sent and did not come back
-    silent_samples: int  # that came back and were not sent: silence, where the count breaks
+    lost_samples: int  # samples that were sent and did not come back
+    silent_samples: int  # samples of silence that came back where the transmitter had none to send
     gaps: tuple[str, ...]  # as the device told
     delay_samples: int | None  # from the first sample sent to its return; None if it never did
 

@@ -31,8 +31,8 @@ Set = Annotated[list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VAL
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object; all else goes to stderr.")]
 Out = Annotated[Path | None, typer.Option(help="The folder to write to. Default: a new one in runs/.")]
 
-# What plays the rounds, with: settings, folder, who is told of each round, whether to stop, what to call before the
-# first write.
+# A function that plays the rounds. It takes the settings, the run's folder, a function that is called after each round,
+# one that says whether to stop, and one that is called before the first write.
 Train = Callable[
     [Settings, "RunFolder", Callable[["RoundFigures"], None], Callable[[], bool], Callable[[], None]],
     dict[str, Any] | None,

@@ -88,9 +88,9 @@ class RunFolder:
                 own = self.settings()
                 if own.run.rounds != settings.run.rounds:
                     write_atomically(self.config, own.with_values(run={"rounds": settings.run.rounds}).toml().encode())
-                    self.result.unlink(missing_ok=True)  # of the shorter run
+                    self.result.unlink(missing_ok=True)  # it is the shorter run's result
                 return
-            if self._has_own_name and self.path.exists():  # of a run that was started in the same second
+            if self._has_own_name and self.path.exists():  # another run was started in the same second
                 self._place(_fresh_name(settings))
             self.path.mkdir(parents=True, exist_ok=True)
             # Without `out`: the file, given to `fl_app train` once more, makes another run, not this one again.

@@ -38,7 +38,7 @@ class Link:
         self.sent_bytes, self.told = 0, set[bytes]()  # of models and changes: how much, and to how many
         self._context = zmq.Context()
         self._authenticator: ThreadAuthenticator | None = None
-        self._file: tuple[Path, int, int] | None = None  # of a Unix socket
+        self._file: tuple[Path, int, int] | None = None  # a Unix socket's path, inode and time of change
         # Tried now, so that an address that is taken is known before the data is loaded; opened when the largest
         # message is known, since a socket applies its limits to connections that come after them.
         self._socket = self._context.socket(zmq.ROUTER)

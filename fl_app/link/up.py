@@ -104,7 +104,7 @@ class Bench:
         return [name for name in gone if name not in self.given_up]
 
     def drop_logs(self) -> None:
-        """Of a bench that never played a round; folders that were made for them go, too."""
+        """Remove the logs of a bench that never played a round, and the folders that were made for them."""
         shutil.rmtree(self._logs, ignore_errors=True)
         for folder in self._missing[1:]:
             with contextlib.suppress(OSError):  # there is something else in it
