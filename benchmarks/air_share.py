@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from fl_app.config import load_settings
-from fl_app.metrics import RoundFigures
-from fl_app.runs import RunFolder
-from fl_app.train import train
+from fl_app.runs.metrics import RoundFigures
+from fl_app.runs.run_folder import RunFolder
+from fl_app.runs.train import train
 
 ROUNDS = 8  # the first sends all d entries and is left out
 AIM = 0.15

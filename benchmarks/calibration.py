@@ -11,13 +11,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.timing import median_seconds
-from calibration.loop import Answer, Arrivals, Loop, LoopSettings
-from calibration.states import Plan, Sent
-from calibration.tracker import Tracker
-from oac_blocks.dsp import Numerology, acquisition, frame, fsk_mv, ofdm
-from oac_blocks.dsp.answer import payload_answer, sequence_answer
-from oac_blocks.dsp.rounds import RoundLayout
-from oac_blocks.dsp.shared_burst import estimate_burst
+from oac_blocks.dsp import Numerology, frame, fsk_mv, ofdm
+from oac_blocks.dsp.receive import acquisition
+from oac_blocks.dsp.receive.shared_burst import estimate_burst
+from oac_blocks.dsp.waveform.answer import payload_answer, sequence_answer
+from oac_blocks.dsp.waveform.round_layout import RoundLayout
+from oac_blocks.loop.closed_loop import Answer, Arrivals, Loop, LoopSettings
+from oac_blocks.loop.states import Plan, Sent
+from oac_blocks.loop.tracker import Tracker
 
 SECONDS = 0.04  # from round to round
 SETTINGS = LoopSettings(turnaround_samples=400_000.0)

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.timing import median_seconds
-from oac_blocks.broadcast_channel import broadcast_channel
-from oac_blocks.dsp.fading import PROFILES, impulse_responses
-from oac_blocks.dsp.noise import complex_gaussian
-from oac_blocks.multiple_access_channel import multiple_access_channel
+from oac_blocks.blocks.broadcast_channel import broadcast_channel
+from oac_blocks.blocks.multiple_access_channel import multiple_access_channel
+from oac_blocks.dsp.channel.fading import PROFILES, impulse_responses
+from oac_blocks.dsp.channel.noise import complex_gaussian
 
 ROUND_SAMPLES = 262_144
 ROUNDS = 48  # so that starting and stopping the flowgraph does not count

@@ -17,8 +17,8 @@ from benchmarks import flower
 from fl_app.config import load_settings
 from fl_app.link.router import Link
 from fl_app.link.server import serve
-from fl_app.metrics import RoundFigures
-from fl_app.runs import RunFolder
+from fl_app.runs.metrics import RoundFigures
+from fl_app.runs.run_folder import RunFolder
 
 ROUNDS = 14
 LEFT_OUT = 2  # round 0 sends all d entries, and with round 1 clients get the signs of all of them

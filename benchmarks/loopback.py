@@ -6,8 +6,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from oac_blocks.flows.loopback import LoopbackSettings
-from oac_blocks.flows.loopback_trial import run_trial
+from oac_blocks.bench.flows.loopback import LoopbackSettings
+from oac_blocks.bench.flows.loopback_trial import run_trial
 
 ROUNDS = {1: 100, 2: 100, 4: 60, 8: 30}  # for so many clients
 PLUTO_MSPS = 4.0  # what a stock Pluto sustains over USB

@@ -15,7 +15,7 @@ from rich.table import Table
 from benchmarks import radio_rounds
 from oac_blocks.radio.base import RadioConfig, StreamConfig
 from oac_blocks.radio.pluto import PlutoRadio
-from oac_blocks.radio.virtual.air_settings import spread
+from oac_blocks.radio.virtual.air.air_settings import spread
 from oac_blocks.radio.virtual.server import VirtualPlutos
 
 _SECONDS = 5.0  # on the wall clock, each

@@ -9,13 +9,13 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.timing import median_seconds
-from oac_blocks.client_transceiver import client_transceiver
+from oac_blocks.blocks.client_transceiver import client_transceiver
+from oac_blocks.blocks.server_receiver import server_receiver
+from oac_blocks.blocks.sync_detector import sync_detector
 from oac_blocks.dsp import Numerology
-from oac_blocks.dsp.answer import payload_answer
 from oac_blocks.dsp.preamble import trigger
-from oac_blocks.dsp.rounds import RoundLayout
-from oac_blocks.server_receiver import server_receiver
-from oac_blocks.sync_detector import sync_detector
+from oac_blocks.dsp.waveform.answer import payload_answer
+from oac_blocks.dsp.waveform.round_layout import RoundLayout
 
 VOTES = 21_880
 ROUND_SAMPLES = 262_144

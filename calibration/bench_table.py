@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from calibration.bench_plan import RoundOutcome
+from oac_blocks.bench.threads.plan import RoundOutcome
 
 _COLUMNS = ("client", "radio", "offset", "sigma", "drift, ppm", "CFO, Hz", "power, dB", "state")
 _STYLES = {"tracking": "green", "absent": "red", "uncalibrated": "yellow"}

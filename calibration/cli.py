@@ -18,7 +18,7 @@ from calibration import cli_radios
 from calibration.cli_common import Json, clear_errors, log_file
 
 if TYPE_CHECKING:
-    from calibration.loop import ClientView
+    from oac_blocks.loop.closed_loop import ClientView
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -76,13 +76,13 @@ def simulate(
     Example: oac-calibrate simulate --clients 5 --ppm 20 --walk 0.1 --snr 15 --turnaround 20 --rounds 1000 --json
     """
     with clear_errors():
-        from calibration.loop import LoopSettings
         from calibration.simulation import Played, loop_for
         from calibration.simulation import simulate as run
         from calibration.virtual import VirtualSettings
         from oac_blocks.dsp.checks import integer, real
-        from oac_blocks.dsp.numerology import Numerology
-        from oac_blocks.dsp.rounds import RoundLayout
+        from oac_blocks.dsp.waveform.numerology import Numerology
+        from oac_blocks.dsp.waveform.round_layout import RoundLayout
+        from oac_blocks.loop.closed_loop import LoopSettings
 
         num = Numerology(sample_rate_hz=real("--sample-rate", sample_rate, 1e4, 1e9))
         milliseconds = real("--turnaround", turnaround, 0.0, 10_000.0, open_low=True)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import cast
 
 from calibration import store
-from calibration.bench import Bench
-from calibration.bench_plan import Clock
-from calibration.bench_radios import RadioPlan
 from calibration.bench_table import BenchTable
-from calibration.loop import ClientView, LoopSettings
+from oac_blocks.bench.threads.bench import Bench
+from oac_blocks.bench.threads.plan import Clock
+from oac_blocks.bench.threads.radios import RadioPlan
 from oac_blocks.dsp.checks import real
+from oac_blocks.loop.closed_loop import ClientView, LoopSettings
 
 
 class RadioSession:

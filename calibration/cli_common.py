@@ -21,7 +21,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON
 @contextmanager
 def clear_errors() -> Iterator[None]:
     """What users can put right is said in a sentence, with exit code 2; what went wrong on the way, with 1."""
-    from calibration.bench_plan import BenchError
+    from oac_blocks.bench.threads.plan import BenchError
 
     try:
         yield

@@ -67,7 +67,7 @@ def probe(
     Example: oac-calibrate probe ip:192.168.2.1 ip:192.168.3.1
     """
     with clear_errors():
-        from calibration.bench_radios import probe_module
+        from oac_blocks.bench.threads.radios import probe_module
         from oac_blocks.radio.base import RadioError
 
         module = probe_module()
@@ -128,8 +128,8 @@ def loopback_test(
     Example: oac-calibrate loopback-test ip:192.168.2.1 --rate 1e6 --rate 2.5e6
     """
     with clear_errors():
-        from calibration.bench_radios import probe_module
         from calibration.loopback import run_loopback
+        from oac_blocks.bench.threads.radios import probe_module
         from oac_blocks.dsp.checks import real
         from oac_blocks.radio.base import RadioConfig, StreamConfig
 
@@ -218,9 +218,9 @@ def align(
     --frequency 2.45e9 --tolerance 0.5 --save calibration.toml
     """
     with clear_errors():
-        from calibration.bench_plan import bearable_offset_samples
-        from calibration.bench_radios import align as run
         from calibration.cli_bench import RadioSession
+        from oac_blocks.bench.threads.plan import bearable_offset_samples
+        from oac_blocks.bench.threads.radios import align as run
         from oac_blocks.dsp.checks import integer
 
         integer("--rounds", rounds, 1)

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from calibration.faults import Fault
-from calibration.loop import ClientView, Loop, LoopSettings, Plan
 from calibration.virtual import RoundResult, VirtualRadios, VirtualSettings
 from oac_blocks.dsp.checks import integer
+from oac_blocks.loop.closed_loop import ClientView, Loop, LoopSettings, Plan
 
 Floats = npt.NDArray[np.float64]
 

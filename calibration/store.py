@@ -17,8 +17,8 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
-from calibration.states import ClientView, Guess
 from oac_blocks.dsp.checks import real, require
+from oac_blocks.loop.states import ClientView, Guess
 
 FORMAT = "oac-calibration"
 VERSION = 1

@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from calibration.estimate import Estimate
 from oac_blocks.dsp import bounds
-from oac_blocks.dsp.arrival import Arrival, estimate_arrival
-from oac_blocks.dsp.client_sequence import client_sequence
-from oac_blocks.dsp.numerology import Numerology
-from oac_blocks.dsp.shared_burst import estimate_burst
-from oac_blocks.dsp.trigger import trigger
+from oac_blocks.dsp.receive.arrival import Arrival, estimate_arrival
+from oac_blocks.dsp.receive.shared_burst import estimate_burst
+from oac_blocks.dsp.waveform.client_sequence import client_sequence
+from oac_blocks.dsp.waveform.numerology import Numerology
+from oac_blocks.dsp.waveform.trigger import trigger
 
 
 def of_trigger(x: npt.ArrayLike, start_samples: npt.ArrayLike, cfo_rad: npt.ArrayLike = 0.0) -> Estimate:

@@ -19,18 +19,20 @@ import scipy.fft
 
 from calibration.clocks import STEPS, ClockPiece, Clocks
 from calibration.faults import Fault, Schedule
-from calibration.states import Answer, Arrivals, Order, Plan, Sent
-from oac_blocks.dsp import acquisition, bounds, ofdm
-from oac_blocks.dsp.answer import sequence_answer
-from oac_blocks.dsp.arrival import estimate_arrival
+from oac_blocks.dsp import bounds
+from oac_blocks.dsp.channel.noise import complex_gaussian
 from oac_blocks.dsp.checks import integer, real, require
-from oac_blocks.dsp.client_sequence import sequence_grid
-from oac_blocks.dsp.noise import complex_gaussian
 from oac_blocks.dsp.phasor import phasors
-from oac_blocks.dsp.rounds import Kind, RoundLayout
-from oac_blocks.dsp.shared_burst import estimate_burst
-from oac_blocks.dsp.shared_slot import cyclic_shifts_samples, shared_root
-from oac_blocks.dsp.trigger import trigger
+from oac_blocks.dsp.receive import acquisition
+from oac_blocks.dsp.receive.arrival import estimate_arrival
+from oac_blocks.dsp.receive.shared_burst import estimate_burst
+from oac_blocks.dsp.waveform import ofdm
+from oac_blocks.dsp.waveform.answer import sequence_answer
+from oac_blocks.dsp.waveform.client_sequence import sequence_grid
+from oac_blocks.dsp.waveform.round_layout import Kind, RoundLayout
+from oac_blocks.dsp.waveform.shared_slot import cyclic_shifts_samples, shared_root
+from oac_blocks.dsp.waveform.trigger import trigger
+from oac_blocks.loop.states import Answer, Arrivals, Order, Plan, Sent
 
 Floats = npt.NDArray[np.float64]
 Complex = npt.NDArray[np.complex128]

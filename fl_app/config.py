@@ -22,8 +22,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic.fields import FieldInfo
 
 from fl_app.air.settings import AIR_NAMES, OPTIONAL_KEYS, AirSettings, explain_keys
+from fl_app.core.selection import CANDIDATE_RATIO, MAGNITUDE_SHARE, canonical_name
 from fl_app.link.settings import LinkSection
-from fl_app.selection import CANDIDATE_RATIO, MAGNITUDE_SHARE, canonical_name
 from fl_app.toml_text import parse_value, to_toml
 from oac_blocks.radio.base import RadioConfig
 

@@ -103,8 +103,8 @@ def loopback(
     """
     # Every block has a thread of its own; those that a BLAS adds for small matrices only take turns with them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from oac_blocks.flows.loopback import LoopbackSettings
-    from oac_blocks.flows.loopback_report import run_with_progress, table
+    from oac_blocks.bench.flows.loopback import LoopbackSettings
+    from oac_blocks.bench.flows.loopback_report import run_with_progress, table
 
     try:
         settings = LoopbackSettings(

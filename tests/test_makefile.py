@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.paths import ROOT
 from tests.support.polling import DEADLINE_SECONDS, until
-
-ROOT = Path(__file__).resolve().parents[1]
 
 # Stands for the interpreter that has GNU Radio and, copied there by its own `-m venv`, for the one in .venv. It notes
 # each call, and fails those that match $FAIL_AT.

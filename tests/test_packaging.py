@@ -12,9 +12,9 @@ from zipfile import ZipFile
 
 import pytest
 
+from tests.support.paths import ROOT
 from tests.support.sharing import made_once
 
-ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("oac_blocks", "fl_app", "calibration")
 
 

@@ -5,13 +5,13 @@ import json
 import os
 import signal
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.support.paths import ROOT
 from tests.support.processes import assert_all_end, children_of, family_of
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "repeat_suite.py"
+SCRIPT = ROOT / "scripts" / "repeat_suite.py"
 # A small suite: a test that notes how many children our script has, one that fails in its second run, and one that
 # waits in the second run for as long as there is a flag.
 TESTS = """

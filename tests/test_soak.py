@@ -12,14 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fl_app.checkpoints import Checkpoint
-from fl_app.metrics import RoundFigures
+from fl_app.runs.checkpoints import Checkpoint
+from fl_app.runs.metrics import RoundFigures
 from tests.soak import invariants
 from tests.soak.benches import BENCHES, settings_for
 from tests.soak.invariants import GROWTH_MB, Memory
 from tests.soak.report import Finding, Report
 from tests.soak.schedule import FAULTS_IN_A_VISIT, MENUS, VARIANTS, visits
 from tests.soak.stage import Stage, Violation, role_of
+from tests.support.paths import ROOT
 from tests.support.polling import DEADLINE_SECONDS
 
 
@@ -110,13 +111,13 @@ def test_tracebacks_are_found():
 
 
 def test_roles_are_read_from_command_lines():
-    python = ["/x/bin/python", "-c", "from fl_app.cli import app; app()"]
+    python = ["/x/bin/python", "-c", "from fl_app.cli.app import app; app()"]
     assert role_of([*python, "client", "--server", "ipc://x", "--id", "1"]) == "client-1"
     assert role_of([*python, "radio", "c.toml", "--loopback", "2"]) == "radio"
     assert role_of(["/x/bin/fl_app", "radio", "--uri", "ip:x"]) == "radio-command-server"
     assert role_of(["/x/bin/fl_app", "radio", "--uri", "ip:x", "--client", "0"]) == "radio-command-0"
-    assert role_of(["python", "-m", "oac_blocks.flows.pluto_service", "server", "{}"]) == "flowgraph-server"
-    assert role_of(["python", "-m", "oac_blocks.flows.loopback_service", "/tmp/x", "{}"]) == "flowgraph"
+    assert role_of(["python", "-m", "oac_blocks.bench.flows.pluto_service", "server", "{}"]) == "flowgraph-server"
+    assert role_of(["python", "-m", "oac_blocks.bench.flows.loopback_service", "/tmp/x", "{}"]) == "flowgraph"
     assert role_of(["/x/bin/python", "/x/bin/oac-virtual-pluto", "--radios", "3"]) == "plutos"
     assert role_of(["/x/bin/python", "/x/bin/fl_app", "resume", "run"]) == "train"
 
@@ -184,7 +185,7 @@ def test_report_names_the_faults_and_how_to_repeat_a_violation(capsys):
 def test_ctrl_c_ends_a_soak_with_its_report(tmp_path):
     """In its first seconds, before any bench has started to train."""
     command = [sys.executable, "-m", "tests.soak", "--scenario", "up-gnuradio", "--keep", str(tmp_path)]
-    place = {"cwd": Path(__file__).parents[1], "env": {**os.environ, "TMPDIR": str(tmp_path)}}
+    place = {"cwd": ROOT, "env": {**os.environ, "TMPDIR": str(tmp_path)}}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **place)
     try:
         assert "visit 0: up-gnuradio" in process.stdout.readline()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The reference of all blocks in docs/blocks.md, from the descriptions that Companion reads (oac_blocks/grc).
 
-.venv/bin/python docs/figures/block_reference.py writes it anew; tests/blocks/qa_block_reference.py compares.
+.venv/bin/python docs/figures/block_reference.py writes it anew; tests/blocks/companion/qa_block_reference.py compares.
 """
 
 from __future__ import annotations

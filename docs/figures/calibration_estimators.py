@@ -18,10 +18,10 @@ from matplotlib.axes import Axes
 
 from calibration import cfo, timing
 from oac_blocks.dsp import bounds, ofdm
-from oac_blocks.dsp.client_sequence import client_sequence, sequence_grid
-from oac_blocks.dsp.numerology import Numerology
-from oac_blocks.dsp.shared_slot import cyclic_shifts_samples, shared_root
-from oac_blocks.dsp.trigger import trigger
+from oac_blocks.dsp.waveform.client_sequence import client_sequence, sequence_grid
+from oac_blocks.dsp.waveform.numerology import Numerology
+from oac_blocks.dsp.waveform.shared_slot import cyclic_shifts_samples, shared_root
+from oac_blocks.dsp.waveform.trigger import trigger
 
 OUT = Path(__file__).parents[1] / "images" / "calibration_estimators.png"
 TRIALS = 2000

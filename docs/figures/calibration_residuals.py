@@ -16,10 +16,10 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from calibration.faults import Fault
-from calibration.loop import STATES
 from calibration.simulation import Outcome, loop_for, play, simulate
 from calibration.virtual import VirtualRadios, VirtualSettings
-from oac_blocks.dsp.rounds import RoundLayout
+from oac_blocks.dsp.waveform.round_layout import RoundLayout
+from oac_blocks.loop.closed_loop import STATES
 
 OUT = Path(__file__).parents[1] / "images" / "calibration_residuals.png"
 PUBLISHED_SAMPLES = 20.0  # 1 us at 20 Msps: Sahin 2022

@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from oac_blocks.dsp import Numerology, bounds, channel, frame, fsk_mv, ofdm, preamble
-from oac_blocks.dsp.fading import DelayProfile
+from oac_blocks.dsp.channel.fading import DelayProfile
 
 NUM = Numerology()
 OUT = Path(__file__).parents[1] / "images" / "majority_vote.png"

@@ -20,9 +20,9 @@ import numpy as np
 import pmt
 from gnuradio import blocks, digital, gr
 
+from oac_blocks.blocks.sync_detector import sync_detector
 from oac_blocks.dsp import bounds
 from oac_blocks.dsp.preamble import trigger
-from oac_blocks.sync_detector import sync_detector
 
 OUT = Path(__file__).parents[1] / "images" / "sync.png"
 TRIGGER = trigger()

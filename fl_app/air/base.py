@@ -38,7 +38,7 @@ class Air(Protocol):
         """Send ``payload`` (participants, k) of the clients with these numbers in round t, all at once.
 
         Float32 gradient entries in ``analog`` mode, int8 votes -1, 0, +1 in ``onebit`` mode. Any k from 1 on; round 0
-        sends all d entries. Randomness comes from ``fl_app.streams`` by the run's seed and t.
+        sends all d entries. Randomness comes from ``fl_app.core.streams`` by the run's seed and t.
         """
         ...
 

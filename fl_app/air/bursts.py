@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from fl_app.air.settings import AirSettings
-from oac_blocks.dsp import analog, fsk_mv
 from oac_blocks.dsp.checks import integer
-from oac_blocks.dsp.frame import FrameLayout
+from oac_blocks.dsp.waveform import analog, fsk_mv
+from oac_blocks.dsp.waveform.frame import FrameLayout
 
 _TIMING_SIGMAS = 4  # of the arrival's jitter must stay inside the prefix as well
 _LARGEST_TURN_RAD = 0.5  # of a client's phase over an analog burst, by its residual frequency: cos(0.5) = 0.88

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fl_app.air.base import Air
-from fl_app.air.fading import FadingAir
-from fl_app.air.ideal import IdealAir
 from fl_app.air.settings import AirSettings
-from fl_app.air.waveform import WaveformAir
-from oac_blocks.dsp.burst_snr import null_bins
+from fl_app.air.simulation.fading import FadingAir
+from fl_app.air.simulation.ideal import IdealAir
+from fl_app.air.simulation.waveform import WaveformAir
 from oac_blocks.dsp.checks import integer, require
+from oac_blocks.dsp.receive.burst_snr import null_bins
 
 if TYPE_CHECKING:
     from fl_app.config import RadiosSection
@@ -44,13 +44,13 @@ def make_air(settings: AirSettings, n_clients: int, seed: int, radios: RadiosSec
         integer("seed", seed, 0)
         require(radios is not None, "radios", None, "the section [radios], for the air 'pluto'")
         assert radios is not None
-        from fl_app.air.pluto import PlutoAir
+        from fl_app.air.live.pluto import PlutoAir
 
         return PlutoAir(settings, n_clients, seed, radios)
     if settings.name == "gnuradio":
         try:
-            from fl_app.air.gnuradio import GnuradioAir
-            from fl_app.air.gnuradio_analog import AnalogGnuradioAir
+            from fl_app.air.live.gnuradio import GnuradioAir
+            from fl_app.air.live.gnuradio_analog import AnalogGnuradioAir
         except ModuleNotFoundError as error:
             raise ValueError(f"the air 'gnuradio' needs GNU Radio, and there is no module {error.name!r}") from None
         return (GnuradioAir if settings.mode == "onebit" else AnalogGnuradioAir)(settings, n_clients, seed)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Protocol, get_args
 
 from fl_app.air.base import Mode
-from oac_blocks.dsp.analog import Inversion
-from oac_blocks.dsp.channel import MAX_PPM
+from oac_blocks.dsp.channel.fading import FADINGS, PROFILES, Fading
+from oac_blocks.dsp.channel.multiple_access import MAX_PPM
 from oac_blocks.dsp.checks import integer, real, require
-from oac_blocks.dsp.fading import FADINGS, PROFILES, Fading
-from oac_blocks.dsp.numerology import Numerology
+from oac_blocks.dsp.waveform.analog import Inversion
+from oac_blocks.dsp.waveform.numerology import Numerology
 
 SIMULATED_NAMES = ("ideal", "fading", "waveform")  # a round depends on its number alone
 AIR_NAMES = (*SIMULATED_NAMES, "gnuradio", "pluto")

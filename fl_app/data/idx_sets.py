@@ -14,8 +14,8 @@ import numpy as np
 
 from fl_app.data.dataset import Dataset, Images, Labels
 from fl_app.data.idx import check_idx, read_idx
+from fl_app.data.torchvision_compat import load_torchvision
 from fl_app.data.torchvision_sets import fetch
-from fl_app.torchvision_compat import load_torchvision
 
 DEBIAN_FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")  # of the package dataset-fashion-mnist
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 
+from fl_app.core.names import canonical
 from fl_app.data.cache import datasets_folder
 from fl_app.data.dataset import DataError, Dataset
 from fl_app.data.idx_sets import load_emnist_letters, load_fashion_mnist, load_mnist
 from fl_app.data.letters import load_letters
 from fl_app.data.torchvision_sets import load_cifar10, load_cifar100
-from fl_app.names import canonical
 
 PUBLIC_SETS: dict[str, Callable[[Path, bool], Dataset]] = {
     "emnist-letters": load_emnist_letters,

@@ -2,7 +2,7 @@
 """What changed, instead of the model: from round t to t + 1 a client needs g_t on S_t, and S_{t+1}.
 
 It knows S_t, w_t and the older entries of g, which are applied once more; so it computes w_{t+1} by itself, with the
-server's own line (`fl_app.server.step`) and to the same bits. In one-bit mode only the signs of g move the model:
+server's own line (`fl_app.core.server.step`) and to the same bits. In one-bit mode only the signs of g move the model:
 
 | | one-bit | analog |
 |---|---|---|
@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl_app.air.base import Mode
+from fl_app.core.server import Server, direction_of, step
 from fl_app.link.wire import Message, WireError
-from fl_app.server import Server, direction_of, step
 
 Arrays = dict[str, NDArray[Any]]
 

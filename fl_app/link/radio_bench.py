@@ -15,15 +15,15 @@ from typing import TypeVar
 
 import zmq
 
-from fl_app.air import flow_messages
-from fl_app.air.flow_messages import Decision
+from fl_app.air.live import flow_messages
+from fl_app.air.live.flow_messages import Decision
 from fl_app.air.settings import AirSettings
 from fl_app.config import ConfigError
 from fl_app.link.address import is_local
 from fl_app.link.caller import Burst
-from oac_blocks.dsp.rounds import AGREED, disagreements
-from oac_blocks.flows.calls import Call
-from oac_blocks.flows.endpoints import Endpoints, payload_endpoint
+from oac_blocks.bench.flows.calls import Call
+from oac_blocks.bench.flows.endpoints import Endpoints, payload_endpoint
+from oac_blocks.dsp.waveform.round_layout import AGREED, disagreements
 
 _log = logging.getLogger(__name__)
 

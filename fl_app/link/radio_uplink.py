@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl_app.air.base import Uplink
-from fl_app.air.flow_bursts import uplink_in_bursts
-from fl_app.air.flow_messages import Decision
+from fl_app.air.live.flow_bursts import uplink_in_bursts
+from fl_app.air.live.flow_messages import Decision
 from fl_app.air.settings import AirSettings
 from fl_app.link.radio_bench import RadioBench
-from oac_blocks.flows.calls import Call
+from oac_blocks.bench.flows.calls import Call
 
 PARTIAL_ROUNDS = 3  # of the radios, until one that lacks somebody's votes does
 SILENT_SECONDS = 60.0  # until the flowgraph is taken for dead

@@ -17,8 +17,8 @@ import zmq
 
 from fl_app.link.curve import as_client, as_server, guard, user_of
 from fl_app.link.keys import ClientKeys, ServerKeys
-from oac_blocks import pdus
-from oac_blocks.pmt_bytes import deserialise
+from oac_blocks.blocks.support import pdus
+from oac_blocks.blocks.support.pmt_bytes import deserialise
 
 _log = logging.getLogger(__name__)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The server as a process: the training loop of `fl_app.train`, with clients at the other end of a ROUTER socket.
+"""The server as a process: the training loop of `fl_app.runs.train`, with clients at the other end of a ROUTER socket.
 
 `LinkWorkers` is to the loop what a pool of processes is to `fl_app train`: it is handed a broadcast and brings reports.
 So selection, air, checkpoints and figures are the same code, and with all clients present so are the bits.
@@ -17,20 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl_app.air.base import Air, Uplink
-from fl_app.client import Broadcast, ClientReport, Samples, Task
 from fl_app.config import ConfigError, Settings
+from fl_app.core.client import Broadcast, ClientReport, Samples, Task
+from fl_app.core.models import Buffers, get_buffers
+from fl_app.core.server import Server
+from fl_app.engine.pool import DataOf, InProcess
 from fl_app.link import curve
 from fl_app.link.desk import Desk
 from fl_app.link.downlink import change_of, checksum_of, whole_model
 from fl_app.link.router import Link, LinkError
 from fl_app.link.settings import config_hash
 from fl_app.link.terms import Answer, Job, JobKind, Terms
-from fl_app.metrics import RoundFigures
-from fl_app.models import Buffers, get_buffers
-from fl_app.runs import RunFolder
-from fl_app.server import Server
-from fl_app.train import train
-from fl_app.workers import DataOf, InProcess
+from fl_app.runs.metrics import RoundFigures
+from fl_app.runs.run_folder import RunFolder
+from fl_app.runs.train import train
 
 if TYPE_CHECKING:
     from fl_app.link.radio_bench import RadioBench
@@ -252,7 +252,7 @@ def serve(
     on_status: Callable[[Status], None] = lambda _status: None,
     before_keeping: Callable[[], None] = lambda: None,
 ) -> dict[str, Any] | None:
-    """As `fl_app.train.train`, with clients over the link. Clients are told when the run is over, and why."""
+    """As `fl_app.runs.train.train`, with clients over the link. Clients are told when the run is over, and why."""
     workers = LinkWorkers(settings, link, should_stop, on_status)
     try:
         result = train(settings, folder, on_round, should_stop, workers, before_keeping)

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl_app.config import ConfigError, Settings, check
+from fl_app.core.streams import stream
 from fl_app.link.caller import Result, Welcome, Work
-from fl_app.streams import stream
 
 
 class Trainer(Protocol):
@@ -53,8 +53,8 @@ class ModelTrainer:
     _welcome: Welcome | None = None
 
     def prepare(self, welcome: Welcome) -> tuple[int, str]:
-        from fl_app.client import ClientGroup  # torch takes its time, and is wanted in the thread that trains
-        from fl_app.prepare import prepare
+        from fl_app.core.client import ClientGroup  # torch takes its time, and is wanted in the thread that trains
+        from fl_app.runs.prepare import prepare
 
         settings = settings_of(welcome).with_values(**{name: dict(values) for name, values in self.local.items()})
         prepared = prepare(settings)
@@ -65,7 +65,7 @@ class ModelTrainer:
         return prepared.server.d, prepared.fingerprint
 
     def work(self, work: Work) -> Result:
-        from fl_app.client import Broadcast
+        from fl_app.core.client import Broadcast
 
         assert self._welcome is not None
         if work.kind == "train":

@@ -25,13 +25,13 @@ from typing import IO, Any
 from rich.console import Console
 from rich.live import Live
 
-from fl_app.child import ends_with_parent
+from fl_app.cli.console import say, show_result
+from fl_app.cli.interrupt import EXIT_CODE, stop_on_signal
+from fl_app.cli.screen import Screen
 from fl_app.config import Settings
-from fl_app.console import say, show_result
-from fl_app.interrupt import EXIT_CODE, stop_on_signal
-from fl_app.link.screen import Screen
-from fl_app.private_folder import PrivateFolder
-from fl_app.runs import RunFolder
+from fl_app.processes.child import ends_with_parent
+from fl_app.processes.private_folder import PrivateFolder
+from fl_app.runs.run_folder import RunFolder
 
 COMMAND = [sys.executable, "-m", "fl_app"]
 LOOK_SECONDS = 0.1
@@ -148,7 +148,7 @@ def bring_up(settings: Settings, run: RunFolder, as_json: bool, no_training: boo
             nothing = "stopped before the first round was over; nothing was kept"
             say(f"stopped. To go on: {again}" if run.exists else nothing)
             return EXIT_CODE
-    from fl_app.report import result_table
+    from fl_app.runs.report import result_table
 
     result = run.read_result()
     assert result is not None  # a server that ends without an error has written it

@@ -5,7 +5,8 @@ Conventions: spectra are fftshifted, DC in the middle; transforms are unitary; r
 samples of the receiver, frequencies in rad/sample or Hz as the name says.
 """
 
-from oac_blocks.dsp import analog, bounds, channel, frame, fsk_mv, ofdm, preamble
-from oac_blocks.dsp.numerology import Numerology
+from oac_blocks.dsp import bounds, channel, preamble
+from oac_blocks.dsp.waveform import analog, frame, fsk_mv, ofdm
+from oac_blocks.dsp.waveform.numerology import Numerology
 
 __all__ = ["Numerology", "analog", "bounds", "channel", "frame", "fsk_mv", "ofdm", "preamble"]

@@ -11,10 +11,11 @@
 frequency that the trigger gave, for off by half a subcarrier (0.012 rad/sample) its correlation peaks elsewhere.
 """
 
-from oac_blocks.dsp.arrival import Arrival, estimate_arrival
-from oac_blocks.dsp.client_sequence import client_sequence
-from oac_blocks.dsp.detection import Detection, find_triggers, normalised_correlation, trigger_threshold
-from oac_blocks.dsp.shared_slot import (
+from oac_blocks.dsp.receive.arrival import Arrival, estimate_arrival
+from oac_blocks.dsp.receive.detection import Detection, find_triggers, normalised_correlation, trigger_threshold
+from oac_blocks.dsp.receive.trigger_search import TriggerSearch
+from oac_blocks.dsp.waveform.client_sequence import client_sequence
+from oac_blocks.dsp.waveform.shared_slot import (
     SharedArrivals,
     cyclic_shifts_samples,
     estimate_shared,
@@ -22,8 +23,7 @@ from oac_blocks.dsp.shared_slot import (
     separate_clients,
     shared_slot,
 )
-from oac_blocks.dsp.trigger import SEGMENT_SAMPLES, SEGMENTS, trigger
-from oac_blocks.dsp.trigger_search import TriggerSearch
+from oac_blocks.dsp.waveform.trigger import SEGMENT_SAMPLES, SEGMENTS, trigger
 
 __all__ = [
     "SEGMENTS",

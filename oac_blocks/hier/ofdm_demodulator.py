@@ -9,9 +9,9 @@ import numpy as np
 import pmt
 from gnuradio import fft, gr
 
-from oac_blocks.bursts import BUFFER_SYMBOLS, Drops, tag_name
-from oac_blocks.dsp import Numerology
+from oac_blocks.blocks.support.bursts import BUFFER_SYMBOLS, Drops, tag_name
 from oac_blocks.dsp.checks import integer
+from oac_blocks.dsp.waveform.numerology import Numerology
 
 
 class _Cutter(gr.basic_block):

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from gnuradio import blocks, digital, fft, gr
 
-from oac_blocks.bursts import BUFFER_SYMBOLS, tag_name
-from oac_blocks.dsp import Numerology
+from oac_blocks.blocks.support.bursts import BUFFER_SYMBOLS, tag_name
+from oac_blocks.dsp.waveform.numerology import Numerology
 
 
 class _Placer(gr.sync_block):

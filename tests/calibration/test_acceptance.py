@@ -6,7 +6,7 @@ import pytest
 
 from calibration.simulation import loop_for, simulate
 from calibration.virtual import VirtualSettings
-from oac_blocks.dsp.rounds import RoundLayout
+from oac_blocks.dsp.waveform.round_layout import RoundLayout
 
 WITHIN = 0.5  # samples, RMS over the clients
 BY_ROUND = 5

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from calibration.cli import app
-from oac_blocks.radio.virtual.air_settings import spread
+from oac_blocks.radio.virtual.air.air_settings import spread
 from oac_blocks.radio.virtual.faults import parse_fault
 from oac_blocks.radio.virtual.server import VirtualPlutos
 from tests.support.radios import assert_as_found

@@ -9,7 +9,7 @@ import pytest
 from calibration.faults import FAULTS, Fault
 from calibration.simulation import loop_for, play
 from calibration.virtual import VirtualRadios, VirtualSettings
-from oac_blocks.dsp.rounds import RoundLayout
+from oac_blocks.dsp.waveform.round_layout import RoundLayout
 
 SETTINGS = VirtualSettings(RoundLayout(clients=3, groups=2, answer_samples=400_000), snr_db=15.0)
 AT = 12  # the round of the fault

@@ -13,7 +13,7 @@ from calibration import loopback
 from calibration.cli import app
 from calibration.loopback import Count, check_count, counting_samples
 from oac_blocks.radio.base import RadioConfig, StreamConfig
-from oac_blocks.radio.virtual.air_settings import spread
+from oac_blocks.radio.virtual.air.air_settings import spread
 from oac_blocks.radio.virtual.server import VirtualPlutos
 
 

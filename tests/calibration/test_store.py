@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibration.loop import Guess, Loop, LoopSettings
 from calibration.store import StoredCalibration, StoreError, of_client, path_of, read, write
-from tests.calibration.worlds import SAMPLE_RATE_HZ, TURNAROUND, NumberClient, World
+from oac_blocks.loop.closed_loop import Guess, Loop, LoopSettings
+from tests.loop.worlds import SAMPLE_RATE_HZ, TURNAROUND, NumberClient, World
 
 STORED = StoredCalibration(
     "1044734c9605", datetime(2026, 11, 16, 12, 0, 0, 250, tzinfo=UTC), 20e6, 400_000.0, -1290.53, -3.0, 8.2, 0.01

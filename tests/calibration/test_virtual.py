@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from calibration.clocks import Clocks
 from calibration.faults import Fault
-from calibration.loop import Order, Plan
 from calibration.simulation import loop_for, play, simulate
 from calibration.virtual import VirtualRadios, VirtualSettings
-from oac_blocks.dsp.rounds import RoundLayout
+from oac_blocks.dsp.waveform.round_layout import RoundLayout
+from oac_blocks.loop.closed_loop import Order, Plan
 
 LAYOUT = RoundLayout(clients=3, groups=2, answer_samples=400_000)
 QUIET = VirtualSettings(LAYOUT, walk_ppm=0.0, snr_db=40.0, own_trigger_snr_db=60.0)

@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.paths import ROOT
+
 PROGRAMS = ("fl_app", "oac-blocks", "oac-calibrate", "oac-virtual-pluto", "make", "python", "pytest")
 OUR_PROGRAMS = PROGRAMS[:4]
 _SHELL = ("", "sh", "bash", "console")  # languages of fenced blocks that hold commands; "text" holds none

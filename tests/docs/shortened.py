@@ -58,7 +58,7 @@ RULES = (
     Rule(r"make help", replace=(IN_THE_CHECKOUT,)),
     Rule(r"make train", f"ARGS='{SHORT_RUN} --out {{folder}}/by-make'", "README.md", replace=(IN_THE_CHECKOUT,)),
     Rule(r"make train", "-n", replace=(IN_THE_CHECKOUT,)),  # the README's runs
-    Rule(r"oac-blocks companion", "--help"),  # it opens a window; tests/blocks/qa_companion.py runs it
+    Rule(r"oac-blocks companion", "--help"),  # it opens a window; tests/blocks/companion/qa_companion.py runs it
     Rule(r"fl_app train --set run\.ruonds", exit_status=2),
     Rule(r"fl_app train .*\bprototype", SHORT_RUN + " --set data.name=letters"),  # EMNIST is a download
     Rule(r"fl_app train bench\.toml", SHORT_RUN),

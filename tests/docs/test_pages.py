@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from calibration.cli import app as calibrate
-from fl_app.cli import app as fl_app
+from fl_app.cli.app import app as fl_app
 from oac_blocks.cli import app as oac_blocks
 from oac_blocks.radio.virtual.cli import app as virtual_pluto
 from tests.docs.pages import Command, blocks, commands, inline_commands, pages, words_of

@@ -4,8 +4,9 @@
 import numpy as np
 import pytest
 
-from oac_blocks.dsp import Numerology, analog, bounds, channel, frame, fsk_mv, noise, ofdm, preamble
-from oac_blocks.dsp.fading import DelayProfile
+from oac_blocks.dsp import Numerology, analog, bounds, channel, frame, fsk_mv, ofdm, preamble
+from oac_blocks.dsp.channel import noise
+from oac_blocks.dsp.channel.fading import DelayProfile
 
 NUM = Numerology()
 RNG = np.random.default_rng(0)

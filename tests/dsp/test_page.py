@@ -4,9 +4,10 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "dsp.md"
+from tests.support.paths import ROOT
+
+PAGE = ROOT / "docs" / "dsp.md"
 NUMBERS = r"measured ([\d.]+) \+- ([\d.]+), closed form ([\d.]+)"
 
 

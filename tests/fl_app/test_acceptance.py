@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fl_app.cli import app
+from fl_app.cli.app import app
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 

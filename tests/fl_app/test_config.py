@@ -4,7 +4,6 @@
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -13,12 +12,13 @@ from hypothesis import strategies as st
 
 from fl_app.air import AIR_NAMES
 from fl_app.config import ConfigError, DataSection, ModelSection, check, find_config, load_settings
+from fl_app.core.models import MODEL_NAMES
+from fl_app.core.selection import POLICY_NAMES
 from fl_app.data import DATASET_NAMES, PARTITION_NAMES
-from fl_app.models import MODEL_NAMES
-from fl_app.selection import POLICY_NAMES
 from fl_app.toml_text import parse_value, to_toml
+from tests.support.paths import ROOT
 
-CONFIGS = sorted((Path(__file__).resolve().parents[2] / "configs").glob("*.toml"))
+CONFIGS = sorted((ROOT / "configs").glob("*.toml"))
 
 
 def _radios(**changes):
@@ -236,5 +236,5 @@ def test_missing_and_broken_files_are_named(tmp_path):
 
 
 def test_settings_need_no_torch():
-    code = "import sys, fl_app.cli; sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
+    code = "import sys, fl_app.cli.app; sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

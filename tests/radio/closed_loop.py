@@ -7,9 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from calibration.bench import Bench, BenchSettings
+from oac_blocks.bench.threads.bench import Bench, BenchSettings
 from oac_blocks.radio.base import RadioConfig
-from oac_blocks.radio.virtual.air_settings import spread
+from oac_blocks.radio.virtual.air.air_settings import spread
 from oac_blocks.radio.virtual.faults import parse_fault
 from oac_blocks.radio.virtual.server import VirtualPlutos
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from benchmarks import radio_rounds as wall_clock
-from calibration.bench import BenchSettings
-from oac_blocks.dsp.fading import PROFILES
+from oac_blocks.bench.threads.bench import BenchSettings
+from oac_blocks.dsp.channel.fading import PROFILES
 from tests.radio.closed_loop import CONFIG, run
 
 pytest.importorskip("oac_blocks.radio.pluto")

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oac_blocks.radio.virtual.air import Air
-from oac_blocks.radio.virtual.air_settings import AirSettings, spread
-from oac_blocks.radio.virtual.crystal import CrystalSettings
+from oac_blocks.radio.virtual.air.air_settings import AirSettings, spread
+from oac_blocks.radio.virtual.air.crystal import CrystalSettings
+from oac_blocks.radio.virtual.air.shared_air import Air
 from oac_blocks.radio.virtual.faults import KINDS, Fault, parse_fault
 from tests.support.polling import DEADLINE_SECONDS
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from oac_blocks.radio.base import RadioConfig, RadioError, RadioStopped, StreamConfig
-from oac_blocks.radio.virtual.registers import TX_UNDERFLOW
+from oac_blocks.radio.virtual.iiod.registers import TX_UNDERFLOW
 from tests.support.polling import DEADLINE_SECONDS
 
 pluto = pytest.importorskip("oac_blocks.radio.pluto")

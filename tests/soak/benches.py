@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 
 from fl_app.config import Settings, check
-from fl_app.metrics import RoundFigures
-from fl_app.runs import RunFolder
+from fl_app.runs.metrics import RoundFigures
+from fl_app.runs.run_folder import RunFolder
 from tests.fl_app.link.lossy import LossyProxy
 from tests.soak.schedule import Fault, Visit
 from tests.soak.stage import Stage, Violation

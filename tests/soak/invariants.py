@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fl_app.checkpoints import Checkpoint
-from fl_app.metrics import RoundFigures, rows_from, without_times
+from fl_app.runs.checkpoints import Checkpoint
+from fl_app.runs.metrics import RoundFigures, rows_from, without_times
 
 # A process may hold so much more than after its warm-up, in MB: caches of an allocator, a model for a client that
 # joined, a report's figures. A leak of one payload a round (k = 500 entries and its copies) passes it within minutes.

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fl_app.runs import RunFolder
+from fl_app.runs.run_folder import RunFolder
 from tests.soak import invariants
 from tests.soak.benches import BENCHES, RECOVER_ROUNDS, Bench, settings_for
 from tests.soak.report import Finding, Report

@@ -11,8 +11,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from tests.support.paths import ROOT
+
 VARIABLE = "GR_OAC_CIFAR10"
-BESIDE = Path(__file__).parents[3] / "shared" / "data" / "cifar-10-batches-py.tar.xz"
+BESIDE = ROOT.parent / "shared" / "data" / "cifar-10-batches-py.tar.xz"
 BATCHES = "cifar-10-batches-py"
 
 

@@ -3,7 +3,7 @@
 
 from dataclasses import replace
 
-from oac_blocks.radio.virtual.settings import RadioSettings
+from oac_blocks.radio.virtual.iiod.settings import RadioSettings
 
 
 def assert_as_found(served):

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from fl_app.metrics import without_times
+from fl_app.runs.metrics import without_times
 
 
 def assert_every_round_once(run, rounds):

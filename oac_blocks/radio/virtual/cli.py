@@ -15,7 +15,7 @@ import typer
 from oac_blocks.radio.limits import CHIPS
 from oac_blocks.radio.virtual import faults as fault_lines
 from oac_blocks.radio.virtual.advertise import advertised
-from oac_blocks.radio.virtual.air_settings import CHANNELS, MOST_RADIOS, NOISE_FIGURE_DB, spread
+from oac_blocks.radio.virtual.air.air_settings import CHANNELS, MOST_RADIOS, NOISE_FIGURE_DB, spread
 from oac_blocks.radio.virtual.faults import Fault, parse_fault
 from oac_blocks.radio.virtual.server import VirtualPlutos
 

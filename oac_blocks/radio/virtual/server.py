@@ -14,10 +14,10 @@ from types import TracebackType
 
 from oac_blocks.dsp.checks import integer
 from oac_blocks.radio.virtual import addresses
-from oac_blocks.radio.virtual.air import Air
-from oac_blocks.radio.virtual.air_settings import AirSettings
+from oac_blocks.radio.virtual.air.air_settings import AirSettings
+from oac_blocks.radio.virtual.air.shared_air import Air
 from oac_blocks.radio.virtual.faults import Fault, parse_fault
-from oac_blocks.radio.virtual.session import Session
+from oac_blocks.radio.virtual.iiod.session import Session
 
 _log = logging.getLogger(__name__)
 MOST_CONNECTIONS = 128  # of one radio; more are turned away at the door

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from fl_app.air import AirSettings, expected_vote_error_rate, make_air, vote_error_rate
-from fl_app.air.arrivals import Arrivals
+from fl_app.air.simulation.arrivals import Arrivals
 from tests.support.statistics import assert_mean
 from tests.support.vote_theory import vote_rate_std
 

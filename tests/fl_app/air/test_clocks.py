@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from fl_app.air import AirSettings
-from fl_app.air.clocks import Clocks
+from fl_app.air.simulation.clocks import Clocks
 
 
 def test_clocks_are_spread_evenly():

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from fl_app.air import AirSettings, expected_vote_error_rate, make_air, vote_error_rate
-from fl_app.air.gnuradio import GnuradioAir
-from fl_app.air.gnuradio_process import FlowgraphError, FlowgraphProcess
-from fl_app.train import _opened
+from fl_app.air.live.gnuradio import GnuradioAir
+from fl_app.air.live.gnuradio_process import FlowgraphError, FlowgraphProcess
+from fl_app.runs.train import _opened
 from tests.support.processes import assert_all_end
 from tests.support.statistics import assert_mean
 from tests.support.vote_theory import vote_rate_std

@@ -6,9 +6,9 @@ import pytest
 from scipy import stats
 
 from fl_app.air import AirSettings
-from fl_app.air.gains import draw_flat_gains, mean_gain
-from fl_app.air.levels import analog_levels, rms
-from oac_blocks.dsp import fading
+from fl_app.air.simulation.gains import draw_flat_gains, mean_gain
+from fl_app.air.simulation.levels import analog_levels, rms
+from oac_blocks.dsp.channel import fading
 from tests.support.statistics import assert_mean, share_std
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fl_app.air.peaks import PeakMeter, high_point_db
+from fl_app.air.simulation.peaks import PeakMeter, high_point_db
 from oac_blocks.dsp import Numerology, ofdm
 
 

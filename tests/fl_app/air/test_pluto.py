@@ -7,20 +7,20 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from calibration.bench import BenchSettings
 from fl_app.air import AirSettings, make_air
 from fl_app.air.votes import vote_error_rate
 from fl_app.config import check, load_settings
-from fl_app.runs import RunFolder
-from fl_app.train import train
+from fl_app.runs.run_folder import RunFolder
+from fl_app.runs.train import train
+from oac_blocks.bench.threads.bench import BenchSettings
 from oac_blocks.dsp.bounds import mv_error_probability
-from oac_blocks.radio.virtual.air_settings import REFERENCE_RMS_DB, spread
+from oac_blocks.radio.virtual.air.air_settings import REFERENCE_RMS_DB, spread
 from oac_blocks.radio.virtual.server import VirtualPlutos
 from tests.support.polling import until
 from tests.support.radios import assert_as_found
 
 pytest.importorskip("oac_blocks.radio.pluto")
-from fl_app.air.pluto import PlutoError
+from fl_app.air.live.pluto import PlutoError
 
 LETTERS = 26
 

@@ -7,8 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from fl_app.air import AirSettings, expected_vote_error_rate, make_air, threads, vote_error_rate
-from fl_app.streams import stream
+from fl_app.air import AirSettings, expected_vote_error_rate, make_air, vote_error_rate
+from fl_app.air.simulation import threads
+from fl_app.core.streams import stream
 from oac_blocks.dsp.bounds import mv_error_probability
 from tests.support.statistics import assert_mean, share_std
 from tests.support.vote_theory import vote_rate_std

@@ -6,12 +6,12 @@ import os
 import signal
 from pathlib import Path
 
-from fl_app.metrics import without_times
-from fl_app.runs import RunFolder
+from fl_app.runs.metrics import without_times
+from fl_app.runs.run_folder import RunFolder
 from tests.support.polling import DEADLINE_SECONDS, until
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["fl_app.cli", "fl_app.prepare", "fl_app.report", "fl_app.link.server"])
+_context.set_forkserver_preload(["fl_app.cli.app", "fl_app.runs.prepare", "fl_app.runs.report", "fl_app.link.server"])
 
 _RUN = """
 import os, signal
@@ -23,7 +23,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # Drawing takes longer than most of these runs, and has tests of its own.
-_NO_PICTURES = "import fl_app.report; fl_app.report.write_report = lambda folder: None"
+_NO_PICTURES = "import fl_app.runs.report; fl_app.runs.report.write_report = lambda folder: None"
 
 
 class Command:
@@ -74,7 +74,7 @@ class Site:
 
     def command(self, name, *arguments):
         argv = [str(argument) for argument in arguments]
-        return self.python(name, f"from fl_app.cli import app; app({argv!r})")
+        return self.python(name, f"from fl_app.cli.app import app; app({argv!r})")
 
     def python(self, name, code):
         number = len(self.commands)
@@ -86,7 +86,7 @@ class Site:
         if not self.run.config.exists():
             RunFolder.create(self.settings, self.run.path)
         argv = ["server", "--resume", str(self.run.path), "--bind", self.endpoint, *map(str, options)]
-        return self.python("server", f"{_NO_PICTURES}; from fl_app.cli import app; app({argv!r})")
+        return self.python("server", f"{_NO_PICTURES}; from fl_app.cli.app import app; app({argv!r})")
 
     def client(self, number, *options, endpoint=None):
         where = endpoint or self.endpoint

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fl_app.air import AirSettings, make_air
+from fl_app.core.selection import make_policy
+from fl_app.core.server import Server
 from fl_app.link.caller import Caller, Result
 from fl_app.link.desk import Desk
 from fl_app.link.downlink import change_of, checksum_of, whole_model
 from fl_app.link.terms import Terms
 from fl_app.link.wire import Message, pack, unpack
-from fl_app.selection import make_policy
-from fl_app.server import Server
 
 D, K, N = 64, 16, 3
 

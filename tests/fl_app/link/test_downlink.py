@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fl_app.core.selection import make_policy
+from fl_app.core.server import Server
 from fl_app.link.downlink import (
     Replica,
     change_of,
@@ -18,8 +20,6 @@ from fl_app.link.downlink import (
     whole_model,
 )
 from fl_app.link.wire import Message, WireError, pack, unpack
-from fl_app.selection import make_policy
-from fl_app.server import Server
 
 CNN_D = 109_402
 

@@ -4,7 +4,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from fl_app.cli import app
+from fl_app.cli.app import app
 from fl_app.config import ConfigError
 from fl_app.link.address import is_local, on_loopback
 from fl_app.link.keys import KeysError, client_keys, make_keys, server_keys

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fl_app.link.keys import make_keys
-from oac_blocks.radio.virtual.air_settings import spread
+from oac_blocks.radio.virtual.air.air_settings import spread
 from oac_blocks.radio.virtual.server import VirtualPlutos
 from tests.fl_app.link.test_faults import assert_whole
 from tests.support.polling import until

@@ -8,15 +8,16 @@ import zmq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fl_app.air import AirSettings, flow_messages
+from fl_app.air import AirSettings
+from fl_app.air.live import flow_messages
 from fl_app.config import ConfigError
 from fl_app.link import radio_uplink
 from fl_app.link.caller import Burst
 from fl_app.link.radio_bench import OwnRadio, RadioBench
 from fl_app.link.radio_uplink import RadioError, RadioUplink, TooFewVotersError
-from oac_blocks import pdus
-from oac_blocks.flows.calls import Call
-from oac_blocks.flows.endpoints import Endpoints, payload_endpoint
+from oac_blocks.bench.flows.calls import Call
+from oac_blocks.bench.flows.endpoints import Endpoints, payload_endpoint
+from oac_blocks.blocks.support import pdus
 from tests.support.polling import DEADLINE_MS, DEADLINE_SECONDS, until
 
 AIR = AirSettings(name="gnuradio", mode="onebit")

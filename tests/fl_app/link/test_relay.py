@@ -7,7 +7,7 @@ import zmq
 
 from fl_app.link.keys import client_keys, make_keys, server_keys
 from fl_app.link.relay import Relay, RelayError
-from oac_blocks import pdus
+from oac_blocks.blocks.support import pdus
 from tests.support.polling import DEADLINE_MS, until
 from tests.support.ports import free_address
 

@@ -8,8 +8,8 @@ import torch
 import zmq
 
 from fl_app.link.router import Link, LinkError
-from fl_app.runs import RunFolder
-from fl_app.train import train
+from fl_app.runs.run_folder import RunFolder
+from fl_app.runs.train import train
 from tests.fl_app.link.processes import figures
 from tests.support.runs import assert_every_round_once, assert_same_run
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fl_app.runs import RunFolder
+from fl_app.runs.run_folder import RunFolder
 from tests.support.polling import DEADLINE_SECONDS, until
 from tests.support.processes import FL_APP, assert_all_end, family_of, is_running
 from tests.support.runs import assert_every_round_once

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an application and a flowgraph tell each other about a round, as bytes on a socket (docs/rounds.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from oac_blocks.bench.flows.calls import Call, call_of
+from oac_blocks.blocks.support import pdus
+from oac_blocks.blocks.support.pmt_bytes import deserialise, serialise
+from oac_blocks.dsp.waveform.round_layout import agreed_in
+
+
+class Decision(NamedTuple):
+    """What the server's receiver made of a round."""
+
+    call: Call
+    voters: int  # clients whose votes were ready when the trigger was sent
+    soft_votes: npt.NDArray[np.float32]
+    snr_db: float
+    waveform: Mapping[str, float] = {}  # the flowgraph's numbers, by their names in [air]; empty if it tells none
+
+
+class Report(NamedTuple):
+    """What the calibrator knows of the clients' radios, and the flowgraph's waveform as in ``Decision``."""
+
+    states: tuple[str, ...]
+    waveform: Mapping[str, float]
+
+
+def read_call(message: bytes) -> tuple[Call, float]:
+    """The round that is called for, and for how many seconds its votes are waited for; ValueError if it is none."""
+    about = _notice(deserialise(message))
+    seconds = about.get("seconds", 0.0)
+    if not isinstance(seconds, int | float) or not seconds >= 0:
+        raise ValueError(f"seconds must be a number from 0 on, got {seconds!r}")
+    return call_of(about), float(seconds) or math.inf
+
+
+def read_decision(message: bytes) -> Decision:
+    """ValueError if it is none."""
+    pdu = deserialise(message)
+    about, soft_votes = _notice(pdu), pdus.read(pdu, np.float32)
+    if isinstance(soft_votes, str):
+        raise ValueError(soft_votes)
+    voters, snr_db = about.get("voters"), about.get("snr_db")
+    if not isinstance(voters, int) or not isinstance(snr_db, float):
+        raise ValueError(f"soft votes must come with voters and snr_db, got {sorted(about)}")
+    return Decision(call_of(about), voters, soft_votes.data, snr_db, agreed_in(about))
+
+
+def read_report(message: bytes) -> Report:
+    """Return the calibrator's report; ValueError if the message is none."""
+    about = _notice(deserialise(message))
+    states = about.get("states")
+    if not isinstance(states, str):
+        raise ValueError("a report must have states")
+    return Report(tuple(states.split(", ")), agreed_in(about))
+
+
+def payload(call: Call, client: int, votes: npt.NDArray[np.int8]) -> bytes:
+    """A client's votes, for its transceiver."""
+    return serialise(pdus.make(votes, {"client": client, **call._asdict()}))
+
+
+def ballot(call: Call, votes: int, takes_part: Sequence[bool]) -> bytes:
+    """How many votes the round has, and which clients take part: for all transceivers."""
+    return serialise(pdus.make(np.array(takes_part, np.int8), {"votes": votes, **call._asdict()}))
+
+
+def _notice(message: Any) -> dict[str, Any]:
+    about = pdus.read_notice(message)
+    if isinstance(about, str):
+        raise ValueError(about)
+    return about

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A flowgraph as a process of its own, which an air starts, talks to over ZMQ, and never leaves behind."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+import weakref
+from abc import ABC, abstractmethod
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import zmq
+
+from fl_app.air.base import Mode, Uplink
+from fl_app.air.payload import check_payload
+from fl_app.air.settings import AirSettings
+from fl_app.processes.child import ends_with_parent
+from fl_app.processes.private_folder import PrivateFolder
+from oac_blocks.bench.flows.endpoints import flowgraph_environment
+from oac_blocks.dsp.checks import integer, require
+
+MAX_CLIENTS = 63
+_START_SECONDS = 60.0
+_ROUND_SECONDS = 120.0
+_LOOK_MILLISECONDS = 200
+
+
+class FlowgraphError(RuntimeError):
+    """What happened to the flowgraph, in a sentence."""
+
+
+class FlowgraphProcess:
+    """``service`` is a module below ``oac_blocks.bench.flows``; it gets a folder for its sockets, and the settings."""
+
+    def __init__(self, service: str, settings: dict[str, Any]) -> None:
+        self._folder = PrivateFolder("gr-oac-")
+        self.folder = self._folder.path
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", f"oac_blocks.bench.flows.{service}", str(self.folder), json.dumps(settings)],
+            stdout=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            env=flowgraph_environment(),
+            preexec_fn=ends_with_parent(signal.SIGTERM),
+            process_group=0,  # Ctrl-C is for the training, which ends its round and then the flowgraph
+        )
+        self._context = zmq.Context()
+        self._close = weakref.finalize(self, _clean_up, self._process, self._context, self._folder)
+        self._await_start()
+
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
+
+    def socket(self, kind: int, endpoint: str) -> Any:
+        socket = self._context.socket(kind)
+        socket.linger = 0
+        socket.connect(endpoint)
+        return socket
+
+    def _await_start(self) -> None:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if line.strip() != "ready":
+            code = self._process.wait(_START_SECONDS)
+            raise FlowgraphError(f"the flowgraph did not start (exit status {code}); what it said is above")
+
+    def receive(self, socket: Any) -> bytes:
+        """The next message; FlowgraphError if the process ends or says nothing for long."""
+        deadline = time.monotonic() + _ROUND_SECONDS
+        while not socket.poll(_LOOK_MILLISECONDS):
+            self.look()
+            if self._process.poll() is not None:
+                raise FlowgraphError(
+                    f"the flowgraph ended (exit status {self._process.returncode}); a resumed run starts a new one"
+                )
+            if time.monotonic() > deadline:
+                raise FlowgraphError(f"the flowgraph gave no round within {_ROUND_SECONDS:.0f} s{self.about()}")
+        self.look()
+        message: bytes = socket.recv()
+        return message
+
+    def look(self) -> None:
+        """Called now and then while a message is waited for."""
+
+    def about(self) -> str:
+        """What else is known when nothing comes."""
+        return ""
+
+    def close(self) -> None:
+        self._close()
+
+
+def _clean_up(process: subprocess.Popen[str], context: Any, folder: PrivateFolder) -> None:
+    process.terminate()
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+    context.destroy(linger=0)
+    folder.cleanup()
+
+
+Process = TypeVar("Process", bound=FlowgraphProcess)
+
+
+class FlowgraphAir(ABC, Generic[Process]):
+    """An air whose flowgraph starts with its first round, and anew in a resumed run."""
+
+    mode: Mode
+
+    def __init__(self, settings: AirSettings, n_clients: int, seed: int) -> None:
+        self.settings, self.mode = settings, settings.mode
+        self.n_clients = integer("n_clients", n_clients, 1, MAX_CLIENTS)
+        self.seed = integer("seed", seed, 0)
+        self._flowgraph: Process | None = None
+
+    @property
+    def process_id(self) -> int | None:
+        """Of the flowgraph; None before the first round."""
+        return self._flowgraph.process_id if self._flowgraph else None
+
+    def uplink(self, payload: npt.NDArray[Any], clients: npt.NDArray[np.int64], t: int) -> Uplink:
+        values, numbers = check_payload(payload, clients, t, self.mode, self.n_clients)
+        if self._flowgraph is None:
+            self._flowgraph = self.make_flowgraph()
+        return self.send(self._flowgraph, values, numbers)
+
+    @abstractmethod
+    def make_flowgraph(self) -> Process: ...
+
+    @abstractmethod
+    def send(self, flowgraph: Process, values: npt.NDArray[Any], clients: npt.NDArray[np.int64]) -> Uplink: ...
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        require(state == {}, "state", state, "empty: a flowgraph starts anew")
+
+    def close(self) -> None:
+        if self._flowgraph is not None:
+            self._flowgraph.close()
+            self._flowgraph = None

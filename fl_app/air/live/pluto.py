@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The air itself: ADALM-Plutos, real or virtual, one for the server and one for each client.
+
+Before the first round the radios are looked for and aligned; a bench that cannot be is refused with its reason. From
+then on every burst also measures the clients, and rounds of acquisition go in between when one has lost its time. A
+client whose radio is gone does not vote, and the others go on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_app.air.base import Mode, Uplink
+from fl_app.air.live.flow_bursts import ballots_of_all, uplink_in_bursts
+from fl_app.air.payload import check_payload
+from fl_app.air.settings import AirSettings
+from oac_blocks.bench.threads.bench import Bench, BenchError, RoundOutcome
+from oac_blocks.bench.threads.plan import bearable_offset_samples
+from oac_blocks.bench.threads.radios import Alignment, RadioPlan, align
+from oac_blocks.dsp.checks import integer, require
+from oac_blocks.loop.closed_loop import LoopSettings
+from oac_blocks.radio.base import RadioError
+
+if TYPE_CHECKING:
+    from fl_app.config import RadiosSection
+
+MAX_CLIENTS = 63
+
+
+class PlutoError(RuntimeError):
+    """The radios do not do, in a sentence."""
+
+
+class PlutoAir:
+    """One-bit only. A resumed run calibrates anew. ``start`` is the dry run; without it the first uplink does it."""
+
+    mode: Mode = "onebit"
+
+    def __init__(self, settings: AirSettings, n_clients: int, seed: int, radios: RadiosSection) -> None:
+        self.n_clients = integer("n_clients", n_clients, 1, MAX_CLIENTS)
+        integer("seed", seed, 0)
+        count = len(radios.clients)
+        require(count == n_clients, "clients of [radios]", f"{count} uris", f"one uri for each of {n_clients} clients")
+        self.settings = dataclasses.replace(settings, sample_rate_hz=radios.sample_rate_hz)
+        self.alignment: Alignment | None = None
+        self._radios = radios
+        self._plan = RadioPlan(
+            radios.server,
+            tuple(radios.clients),
+            radios.frequency_hz or None,
+            radios.sample_rate_hz,
+            radios.rx_gain_db,
+            radios.tx_gain_db,
+            radios.clock,
+        )
+        self._bench: Bench | None = None
+        self._close: Any = None
+
+    @property
+    def last(self) -> RoundOutcome | None:
+        """The last round of the radios, for displays."""
+        return self._last if self._bench is not None else None
+
+    @property
+    def tolerance_samples(self) -> float:
+        """How far off clients may be heard before the run: as set, or what the prefix bears."""
+        return self._radios.tolerance_samples or bearable_offset_samples(self.settings.numerology())
+
+    def start(self) -> None:
+        """Look for the radios and align them; PlutoError if that fails."""
+        if self._bench is not None:
+            return
+        numbers = {"repeats": self.settings.repeats, "groups": self.settings.groups}
+        bench_settings = self._plan.bench_settings(self.settings.numerology(), **numbers)
+        tolerance = self.tolerance_samples
+        # The loop itself comes as close as it can, whatever a run asks for at least.
+        close = self._radios.tolerance_samples or min(tolerance, LoopSettings().tolerance_samples)
+        try:
+            self._plan.probe()
+            bench = self._plan.bench(bench_settings, self._plan.loop(bench_settings, close))
+            bench.__enter__()
+        except (RadioError, ValueError) as error:
+            raise PlutoError(f"the radios are not ready: {error}") from None
+        self._bench, self._close = bench, weakref.finalize(self, bench.close)
+        try:
+            alignment = align(bench, tolerance, self._radios.align_rounds)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, BenchError):
+                raise PlutoError(f"the radios could not be aligned: {error}") from None
+            raise
+        self.alignment, self._last = alignment, alignment.last
+        if not alignment.met:
+            self.close()
+            why = alignment.reason(self._plan.clients)
+            hint = ""
+            if alignment.only_scattered:
+                bearable = bearable_offset_samples(self.settings.numerology())
+                hint = f". [radios] tolerance_samples is {tolerance:g}; here votes bear {bearable:g}, and 16 is allowed"
+            raise PlutoError(f"the radios were not aligned within {alignment.rounds} rounds: {why}{hint}")
+
+    def uplink(self, payload: npt.NDArray[Any], clients: npt.NDArray[np.int64], t: int) -> Uplink:
+        values, numbers = check_payload(payload, clients, t, self.mode, self.n_clients)
+        self.start()
+        ballots = ballots_of_all(values, numbers, self.n_clients)
+        heard = set(numbers.tolist())
+
+        def send(first: int, stop: int) -> tuple[npt.NDArray[np.float32], float]:
+            outcome = self._send(np.ascontiguousarray(ballots[:, first:stop]))
+            assert outcome.soft_votes is not None
+            heard.intersection_update(outcome.heard)
+            return outcome.soft_votes, outcome.snr_db
+
+        uplink = uplink_in_bursts(values.shape[1], self.settings, send)
+        return dataclasses.replace(uplink, unheard=len(numbers) - len(heard))
+
+    def _send(self, votes: npt.NDArray[np.int8]) -> RoundOutcome:
+        """Rounds until one has carried the votes of somebody."""
+        assert self._bench is not None
+        for _ in range(self._radios.patience_rounds):
+            try:
+                outcome = self._last = self._bench.play(votes)
+            except BenchError as error:
+                raise PlutoError(str(error)) from None
+            if outcome.soft_votes is not None:
+                return outcome
+        states = Alignment(False, 0, outcome, self.tolerance_samples, np.nan, np.nan).reason(self._plan.clients)
+        raise PlutoError(f"no votes came through in {self._radios.patience_rounds} rounds of the radios: {states}")
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        require(state == {}, "state", state, "empty: radios are calibrated anew")
+
+    def close(self) -> None:
+        """All radios fall silent. An uplink after it begins anew."""
+        self._bench = None
+        if self._close is not None:
+            self._close()
+            self._close = None

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The air as a formula: equation (7) for entries, the exact statistics of FSK-MV for votes; no waveform.
+
+Equation (7) is (sum_n h_n g_n + xi) / N over the N participants, with one real h_n of mean 1 for each client and round,
+and independent noise xi on each entry. A vote's two energies are drawn independently for each entry.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_app.air.base import Uplink
+from fl_app.air.bursts import air_time, plan
+from fl_app.air.simulation.clipping import clip_entries
+from fl_app.air.simulation.gains import draw_flat_gains, mean_gain
+from fl_app.air.simulation.levels import analog_levels, onebit_levels
+from fl_app.air.simulation.simulated import SimulatedAir
+from fl_app.core.streams import stream
+from oac_blocks.dsp.channel.fading import gains
+from oac_blocks.dsp.channel.noise import complex_alpha_stable
+
+
+class FadingAir(SimulatedAir):
+    """``profile``, clocks, timing and converter have no place in a formula and are not looked at."""
+
+    def uplink(self, payload: npt.NDArray[Any], clients: npt.NDArray[np.int64], t: int) -> Uplink:
+        values, clients = self.check(payload, clients, t)
+        received = self._votes(values, t) if self.mode == "onebit" else self._mean(values, clients, t)
+        received = clip_entries(received, self.settings.clip_level)
+        return Uplink(received, *air_time(plan(values.shape[1], self.settings)))
+
+    def _mean(
+        self, entries: npt.NDArray[np.float32], clients: npt.NDArray[np.int64], t: int
+    ) -> npt.NDArray[np.float32]:
+        levels = analog_levels(self.settings, entries, mean_gain(self.settings, "flat"))
+        total = np.zeros(entries.shape[1], np.float32)
+        for row, client in zip(entries, clients, strict=True):
+            total += draw_flat_gains(1, self.settings, stream(self.seed, "air gain", t, int(client))) * row
+        # Two entries share a subcarrier, as its real and imaginary part.
+        pairs = self._noise(-(-len(total) // 2), 2 * levels.entry_noise_std**2, t)
+        total += pairs.view(np.float32)[: len(total)]
+        return total / np.float32(len(entries))
+
+    def _votes(self, votes: npt.NDArray[np.int8], t: int) -> npt.NDArray[np.float32]:
+        """Energy for minus energy against, the mean over the copies, in units of one client's subcarrier."""
+        noise_power = onebit_levels(self.settings).subcarrier_noise
+        exponential = self.settings.fading == "rayleigh" and self.settings.noise_alpha == 2
+        draw = self._exponential_energies if exponential else self._energies
+        copies = self.settings.repeats
+        return (draw(votes == 1, noise_power, t, 0) - draw(votes == -1, noise_power, t, 1)) / np.float32(copies)
+
+    def _exponential_energies(
+        self, speaks: npt.NDArray[np.bool_], noise_power: float, t: int, tone: int
+    ) -> npt.NDArray[np.float32]:
+        """K Rayleigh gains and Gaussian noise add up to a Gaussian value, the energy of R of these is Erlang."""
+        rng = stream(self.seed, "air energy", t, tone)
+        means = speaks.sum(axis=0, dtype=np.float32) + np.float32(noise_power)
+        return means * rng.standard_gamma(self.settings.repeats, len(means), np.float32)
+
+    def _energies(
+        self, speaks: npt.NDArray[np.bool_], noise_power: float, t: int, tone: int
+    ) -> npt.NDArray[np.float32]:
+        """Without the shortcut: the sum on the subcarrier, client by client, each at a phase of its own."""
+        settings, rng = self.settings, stream(self.seed, "air energy", t, tone)
+        k = speaks.shape[1]
+        energies = np.zeros(k, np.float32)
+        for copy in range(settings.repeats):
+            total = self._noise(k, noise_power, t, tone, copy)
+            for row in speaks:
+                turn = np.exp(2j * np.pi * rng.random(k, np.float32))
+                total += row * gains((k,), settings.fading, rng, settings.rician_k_db) * turn
+            energies += total.real**2 + total.imag**2
+        return energies
+
+    def _noise(self, n: int, power: float, *indices: int) -> npt.NDArray[np.complex64]:
+        return complex_alpha_stable(n, self.settings.noise_alpha, power, stream(self.seed, "air noise", *indices))

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One client's way to the server during one burst: its clock, oscillator, timing and echoes.
+
+The draws are named by round, burst and client. A pilot and a burst carried over the same path therefore meet the same
+echoes: that is reciprocity, and it lets a client of analog mode learn its channel.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_app.air.settings import AirSettings
+from fl_app.core.streams import stream
+from oac_blocks.dsp.channel.multiple_access import Link, Receiver, clock_rates_ppm, draw_impulse_responses, transmit
+from oac_blocks.dsp.waveform.frame import FrameLayout
+
+_SILENT_RECEIVER = Receiver()  # the noise is the server's, and is added to the sum of all clients
+
+
+@dataclass(frozen=True)
+class Path:
+    link: Link
+    carrier: complex  # where the client's oscillator stood when the burst began
+    sample_rate_hz: float
+    seed: int
+    where: tuple[int, int, int]  # round, burst, client
+
+    def carry(self, burst: npt.NDArray[np.complex64], samples: int) -> npt.NDArray[np.complex64]:
+        """A burst (n,) as the server takes it, ``samples`` long."""
+        rng = stream(self.seed, "air echoes", *self.where)
+        arrived = transmit(burst[None], [self.link], _SILENT_RECEIVER, self.sample_rate_hz, rng, samples).samples
+        arrived *= np.complex64(self.carrier)
+        return arrived
+
+    def draw(self, samples: int) -> tuple[npt.NDArray[np.complex64], npt.NDArray[np.float64]]:
+        """Echoes (taps,), the carrier's phase in them, and the clock's rates in ppm (steps,), as `carry` has them."""
+        rng = stream(self.seed, "air echoes", *self.where)
+        taps = draw_impulse_responses([self.link], self.sample_rate_hz, rng)[0]
+        rates_ppm, _ = clock_rates_ppm([self.link], self.sample_rate_hz, samples, rng)
+        return taps * np.complex64(self.carrier), rates_ppm[0]
+
+    def moved(self, samples: float) -> Path:
+        """The same path, ``samples`` later, seen for a moment: the clock has no time to drift."""
+        delay = self.link.delay_samples + samples
+        return dataclasses.replace(
+            self, link=dataclasses.replace(self.link, delay_samples=delay, clock_ppm=0.0, clock_walk_ppm=0.0)
+        )
+
+
+def draw_path(
+    settings: AirSettings,
+    clock_ppm: float,
+    layout: FrameLayout,
+    nominal_samples: int,
+    seed: int,
+    where: tuple[int, int, int],
+    offset_samples: float = 0.0,
+) -> Path:
+    """The path of this round, burst and client. A burst in time arrives at ``nominal_samples`` on the server's clock.
+
+    Calibration follows the sync symbols, which stand all over the burst, so it is the burst's middle that it brings
+    into time: a fast client begins late by half of what it gains until the end. ``offset_samples`` is how late that
+    is; without a loop that says so, it is drawn.
+    """
+    rng = stream(seed, "air oscillator", *where)
+    late, offset, phase = rng.standard_normal(), rng.standard_normal(), rng.random()
+    delay = nominal_samples + 0.5e-6 * clock_ppm * layout.samples + offset_samples
+    if settings.calibration == "assumed":
+        delay += settings.timing_sigma_samples * late
+    cfo_hz = settings.cfo_residual_hz * offset
+    if not settings.cfo_correction:
+        cfo_hz += 1e-6 * clock_ppm * settings.carrier_hz
+    link = Link(
+        fading=settings.fading,
+        rician_k_db=settings.rician_k_db,
+        profile=settings.profile,
+        cfo_hz=float(cfo_hz),
+        clock_ppm=float(clock_ppm),
+        clock_walk_ppm=settings.clock_walk_ppm,
+        delay_samples=float(delay),
+    )
+    return Path(link, complex(np.exp(2j * np.pi * phase)), settings.sample_rate_hz, seed, where)

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Analog mode: what does a client multiply its subcarriers by, so that all clients add up along the same axes?
+
+It measures its channel on the server's pilot, which comes over the same path just before the burst. It knows the error
+of its clock from the trigger, and takes out the phase ramp that grows with the drift from symbol to symbol. What it
+cannot know, and what therefore costs: the noise on the pilot, its residual frequency, the last error of its timing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_app.air.bursts import early_samples
+from fl_app.air.settings import AirSettings
+from fl_app.air.simulation.path import Path
+from fl_app.core.streams import stream
+from oac_blocks.dsp import preamble
+from oac_blocks.dsp.channel.noise import complex_gaussian
+from oac_blocks.dsp.waveform import ofdm
+from oac_blocks.dsp.waveform.analog import precoder
+from oac_blocks.dsp.waveform.frame import FrameLayout
+
+ComplexArray = npt.NDArray[np.complex64]
+
+
+def estimate_channel(path: Path, nominal_samples: int, noise_power: float, settings: AirSettings) -> ComplexArray:
+    """The channel (active,) as the pilot shows it to the client, whose receiver is as noisy as the server's."""
+    num, early = settings.numerology(), early_samples(settings)
+    rng = stream(path.seed, "air pilot", *path.where)
+    unseen_samples = settings.pilot_timing_sigma_samples * rng.standard_normal()
+    symbol = preamble.client_sequence(0, num)
+    # A symbol more at each end: a real pilot does not begin and end sharply, and a fractional delay would ring there.
+    pilot = np.tile(symbol, settings.pilot_symbols + 2)
+    arrived = path.moved(-unseen_samples).carry(pilot, nominal_samples + len(pilot))
+    arrived = arrived[nominal_samples + len(symbol) : nominal_samples + len(pilot) - len(symbol)]
+    arrived += complex_gaussian(len(arrived), noise_power, rng)
+    reference = ofdm.demodulate(symbol, num)[0]
+    return ofdm.demodulate(arrived, num, early).mean(axis=0) / reference
+
+
+def drift_ramps(clock_ppm: float, layout: FrameLayout, settings: AirSettings) -> ComplexArray:
+    """The phases (payload symbols, active) that undo a clock's drift since the burst's begin."""
+    num = layout.num
+    window_middle = num.cp_samples - early_samples(settings) + num.fft_size / 2
+    elapsed = np.flatnonzero(~layout.is_sync()) * num.symbol_samples + window_middle
+    earlier_samples = 1e-6 * clock_ppm * elapsed
+    turns = earlier_samples[:, None] * num.subcarrier_frequencies()
+    return np.exp((-2j * np.pi) * turns).astype(np.complex64)
+
+
+def client_precoding(
+    path: Path, nominal_samples: int, layout: FrameLayout, noise_power: float, settings: AirSettings
+) -> ComplexArray:
+    """(payload symbols, active), or (1, active) where no clock drifts."""
+    channel = estimate_channel(path, nominal_samples, noise_power, settings)
+    precoding = precoder(channel, settings.inversion, settings.least_magnitude)[None]
+    if path.link.clock_ppm == 0:
+        return precoding
+    return precoding * drift_ramps(path.link.clock_ppm, layout, settings)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The air as radios make it: each client's burst through its own clock, oscillator and echoes, added up, received.
+
+A few clients at a time, so that memory does not grow with their number; burst by burst, so that it does not grow with
+the payload. Whose symbols cover the server's windows is added up on the subcarriers (`dsp.symbol_channel`), if what
+that leaves out is far below the noise; everybody else goes through the channel sample by sample.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fl_app.air.base import Uplink
+from fl_app.air.bursts import Burst, air_time, early_samples, plan
+from fl_app.air.settings import AirSettings
+from fl_app.air.simulation import front_end
+from fl_app.air.simulation.arrivals import Arrivals
+from fl_app.air.simulation.clipping import clip_entries
+from fl_app.air.simulation.clocks import Clocks
+from fl_app.air.simulation.gains import mean_gain
+from fl_app.air.simulation.levels import Levels, analog_levels, onebit_levels
+from fl_app.air.simulation.path import Path, draw_path
+from fl_app.air.simulation.peaks import PeakMeter
+from fl_app.air.simulation.precoding import client_precoding
+from fl_app.air.simulation.simulated import SimulatedAir
+from fl_app.air.simulation.threads import in_order
+from fl_app.core.streams import stream
+from oac_blocks.dsp import preamble
+from oac_blocks.dsp.channel.symbol_channel import Seen, SymbolChannel, SymbolSum, mean_ringing
+from oac_blocks.dsp.receive import burst_snr
+from oac_blocks.dsp.waveform import analog, frame, fsk_mv, ofdm
+
+ComplexArray = npt.NDArray[np.complex64]
+
+_ECHO_TAIL_SAMPLES = 64  # behind the last symbol, so that resampling meets no edge there
+_CLIENTS_AT_ONCE = 4
+_RINGING_TO_NOISE = 0.03  # of all clients together, that may be left out: 0.1 dB
+
+
+class WaveformAir(SimulatedAir):
+    def __init__(self, settings: AirSettings, n_clients: int, seed: int) -> None:
+        super().__init__(settings, n_clients, seed)
+        self.num = settings.numerology()
+        self.clocks = Clocks(settings, n_clients, seed)
+        self.arrivals = Arrivals(settings, n_clients, seed)
+        self.mean_gain = mean_gain(settings) if self.mode == "analog" else 1.0
+        # More clients than shifts share them; only following each client's timing would suffer by it.
+        self.sync = preamble.shared_slot(min(n_clients, preamble.max_clients(self.num)), self.num)
+        self.sync_tones = ofdm.demodulate(self.sync, self.num)[:, 0]
+        self.by_symbols = True  # False: all clients go sample by sample, for comparison
+        # The server begins to listen one prefix before a burst in time would arrive, for those that come early.
+        self.nominal_samples = settings.cp_samples
+
+    def uplink(self, payload: npt.NDArray[Any], clients: npt.NDArray[np.int64], t: int) -> Uplink:
+        values, clients = self.check(payload, clients, t)
+        if self.mode == "onebit":
+            levels = onebit_levels(self.settings)
+        else:
+            levels = analog_levels(self.settings, values, self.mean_gain)
+        bursts = plan(values.shape[1], self.settings)
+        peaks = PeakMeter(self.num, len(bursts) * len(clients))
+        received = np.empty(values.shape[1], np.float32)
+        powers = []
+        for index, burst in enumerate(bursts):
+            clean = self._add_up(values[:, burst.entries], clients, burst, (t, index), levels, peaks)
+            noise = stream(self.seed, "air noise", t, index)
+            samples = front_end.receive(clean, len(clients), levels, self.settings, noise)
+            samples = samples[self.nominal_samples :][: burst.layout.samples]
+            powers.append(burst_snr.measure(samples, burst.layout, early_samples(self.settings)))
+            received[burst.entries] = self._decode(samples, burst, levels, len(clients))
+        received = clip_entries(received, self.settings.clip_level)
+        return Uplink(received, *air_time(bursts), burst_snr.snr_db(powers, len(clients)), peaks.db())
+
+    def _add_up(
+        self,
+        values: npt.NDArray[Any],
+        clients: npt.NDArray[np.int64],
+        burst: Burst,
+        when: tuple[int, int],
+        levels: Levels,
+        peaks: PeakMeter,
+    ) -> ComplexArray:
+        """What arrives at the server of all clients' bursts, before its own noise."""
+        paths = self._paths(clients, burst, when)
+        total = np.zeros(self.nominal_samples + burst.layout.samples + _ECHO_TAIL_SAMPLES, np.complex64)
+        channel = SymbolChannel(burst.layout, self.nominal_samples, early_samples(self.settings))
+        by_symbols = SymbolSum(channel, [path.link for _, path in paths])
+        may_ring = self.by_symbols and len(clients) * mean_ringing(self.num) <= _RINGING_TO_NOISE * levels.sample_noise
+        for start in range(0, len(paths), _CLIENTS_AT_ONCE):
+            some = paths[start : start + _CLIENTS_AT_ONCE]
+            all_seen = self._seen(channel, [path for _, path in some], len(total)) if may_ring else [None] * len(some)
+            others = []
+            for (row, path), seen in zip(some, all_seen, strict=True):
+                grid, who = self._encode(values[row], path, burst, levels), path.where[-1] % len(self.sync)
+                peaks.look_at(grid)
+                if seen is None:
+                    others.append((grid, self.sync[who], path))
+                else:
+                    by_symbols.add(grid, self.sync_tones[who], seen)
+            for arrived in in_order(partial(self._carry, burst, len(total)), others):
+                total += arrived
+        by_symbols.add_to(total[self.nominal_samples :][: burst.layout.samples])
+        return total
+
+    def _paths(self, clients: npt.NDArray[np.int64], burst: Burst, when: tuple[int, int]) -> list[tuple[int, Path]]:
+        """Row of the payload and path of each client that is not silent."""
+        ppm, offsets = self.clocks.ppm(when[0]), self.arrivals.offsets(when[0])
+        about = (burst.layout, self.nominal_samples, self.seed)
+        return [
+            (row, draw_path(self.settings, float(ppm[client]), *about, (*when, client), float(offsets[client])))
+            for row, client in enumerate(clients.tolist())
+            if not np.isnan(offsets[client])
+        ]
+
+    def _seen(self, channel: SymbolChannel, paths: list[Path], samples: int) -> list[Seen | None]:
+        taps, rates_ppm = zip(*(path.draw(samples) for path in paths), strict=True)
+        return channel.seen([path.link for path in paths], taps, np.stack(rates_ppm))
+
+    def _carry(self, burst: Burst, samples: int, sent: tuple[ComplexArray, ComplexArray, Path]) -> ComplexArray:
+        """A client's payload (symbols, active), behind its sync symbol, sample by sample."""
+        grid, sync, path = sent
+        return path.carry(frame.assemble(ofdm.modulate(grid, self.num), sync, burst.layout), samples)
+
+    def _encode(self, values: npt.NDArray[Any], path: Path, burst: Burst, levels: Levels) -> ComplexArray:
+        """The payload's grid (symbols, active) as the client sends it."""
+        if self.mode == "onebit":
+            phases = stream(self.seed, "air vote phases", *path.where)
+            return fsk_mv.encode(values, self.num, phases, self.settings.repeats)
+        precoding = client_precoding(path, self.nominal_samples, burst.layout, levels.sample_noise, self.settings)
+        return analog.encode(values, self.num, levels.scale, precoding)
+
+    def _decode(
+        self, samples: ComplexArray, burst: Burst, levels: Levels, participants: int
+    ) -> npt.NDArray[np.float32]:
+        payload = frame.payload_of(samples, burst.layout)
+        grid = ofdm.demodulate(payload, self.num, early_samples(self.settings))
+        if self.mode == "onebit":
+            # The mean over the copies, so that a soft vote means the same for any number of them.
+            soft = fsk_mv.detect(grid, len(burst), self.num, self.settings.repeats)
+            return soft / np.float32(self.settings.repeats)
+        return analog.decode(grid, len(burst), self.num, levels.scale, participants, self.mean_gain)

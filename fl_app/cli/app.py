@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The command `fl_app`. What takes long to import (torch, matplotlib) is imported when a command needs it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE
+from rich.table import Table
+
+from fl_app.cli import link_commands
+from fl_app.cli.console import (
+    Config,
+    Json,
+    Out,
+    Set,
+    clear_errors,
+    run_loop,
+    say,
+    settings_from,
+    show_result,
+    train_and_show,
+)
+from fl_app.cli.radio_command import radio
+from fl_app.config import ConfigError
+from fl_app.core.selection import POLICY_NAMES
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+WorkerCount = Annotated[int | None, typer.Option("--workers", min=0, help="Processes that train clients; 0: none.")]
+Run = Annotated[Path, typer.Argument(help="The folder of a run.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fl_app {version('gr-oac')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Show the version and leave.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Federated learning over the air: FAIR-k and its rivals, trained through simulated or real radios.
+
+    Example: fl_app train --set selection.policy=top-k
+    """
+
+
+@app.command()
+def train(
+    config: Config = None,
+    changes: Set = None,
+    as_json: Json = False,
+    out: Out = None,
+    workers: WorkerCount = None,
+    air: Annotated[str | None, typer.Option(help="ideal, fading, waveform, gnuradio or pluto.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1.")] = None,
+    data_root: Annotated[str | None, typer.Option(help="Where the data set's files are.")] = None,
+) -> None:
+    """Train a model over the air.
+
+    Example: fl_app train prototype.toml --set run.rounds=50 --set air.snr_db=10 --out runs/my-run
+    """
+    with clear_errors():
+        options = {"run.workers": workers, "air.name": air, "run.device": device, "data.root": data_root}
+        settings = settings_from(config, changes, options)
+        from fl_app.runs.run_folder import RunFolder
+
+        train_and_show(settings, RunFolder.plan(settings, out), as_json)
+
+
+@app.command()
+def resume(
+    run: Run,
+    as_json: Json = False,
+    workers: WorkerCount = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="So many rounds in all, instead of those that the run was begun with.")
+    ] = None,
+) -> None:
+    """Go on with a run that was stopped or killed, bit for bit as if it never was.
+
+    With --rounds also a finished run goes on: its bits are those of a run that was begun with so many.
+
+    Example: fl_app resume runs/my-run
+
+    Example: fl_app resume runs/my-run --rounds 300
+    """
+    with clear_errors():
+        from fl_app.runs.run_folder import RunFolder
+
+        folder = RunFolder.open(run)
+        settings = folder.settings()
+        if workers is not None:
+            settings = settings.with_values(run={"workers": workers})
+        if rounds is not None:
+            settings = folder.with_rounds(settings, rounds)
+        train_and_show(settings, folder, as_json)
+
+
+@app.command()
+def compare(
+    config: Config = None,
+    policies: Annotated[str, typer.Option(help=", ".join(POLICY_NAMES))] = "fair-k,top-k,age-top-k,top-rand",
+    seeds: Annotated[str, typer.Option(help="Numbers with commas between.")] = "1,2,3",
+    changes: Set = None,
+    as_json: Json = False,
+    out: Annotated[Path | None, typer.Option(help="The folder. Default: runs/compare-CONFIG.")] = None,
+    workers: WorkerCount = None,
+) -> None:
+    """Train several policies on the same seeds and the same data split: one table, one figure.
+
+    Call it again to go on where it was stopped: finished runs are not repeated.
+
+    Example: fl_app compare fashion-onebit --policies fair-k,top-k,top-rand --seeds 1,2,3
+    """
+    with clear_errors():
+        settings = settings_from(config, changes, {"run.workers": workers})
+        numbers = _seeds(seeds)
+        path = out or Path("runs") / f"compare-{Path(config or 'quickstart').stem}"
+        from fl_app.cli.progress import Schedule
+        from fl_app.runs import compare as comparison
+
+        entries = comparison.plan(settings, [name.strip() for name in policies.split(",")], numbers, path)
+        schedule = Schedule([entry.rounds_left for entry in entries])
+        options = ["--policies", policies, "--seeds", seeds, *(f"--set={change}" for change in changes or [])]
+        same = shlex.join(["fl_app", "compare", *([config] if config else []), *options, "--out", str(path)])
+
+        def train_one(entry: comparison.Entry) -> None:
+            number = entries.index(entry) + 1
+            say(f"run {number} of {len(entries)}")
+            title = f"{number}/{len(entries)} {entry.policy}"
+            run_loop(entry.settings, entry.folder, title, lambda: same, schedule=schedule)
+
+        outcome = comparison.compare(entries, path, schedule.next_run, train_one)
+        table = Table(*comparison.COLUMNS, box=SIMPLE, padding=(0, 1, 0, 0))
+        for row in comparison.table_rows(outcome):
+            table.add_row(*row)
+        show_result(as_json, outcome, table, f"{path}/compare.png, compare.md, compare.json")
+
+
+@app.command()
+def report(run: Run, as_json: Json = False) -> None:
+    """Draw the pictures of a run and write its report.html, finished or not.
+
+    Example: fl_app report runs/my-run
+    """
+    with clear_errors():
+        from fl_app.runs.report import write_report
+        from fl_app.runs.run_folder import RunFolder
+
+        page = write_report(RunFolder.open(run))
+        if as_json:
+            typer.echo(json.dumps({"run": str(run), "report": str(page)}))
+        else:
+            typer.echo(page)
+
+
+@app.command()
+def show_config(config: Config = None, changes: Set = None) -> None:
+    """Print all settings, defaults included, as TOML.
+
+    Example: fl_app show-config cifar10-small --set clients.n=20 > my.toml
+    """
+    with clear_errors():
+        typer.echo(settings_from(config, changes, {}).toml(), nl=False)
+
+
+def _seeds(text: str) -> list[int]:
+    try:
+        return [int(seed) for seed in text.split(",")]
+    except ValueError:
+        raise ConfigError(f"--seeds {text}: write numbers with commas between, for example 1,2,3") from None
+
+
+link_commands.register(app)
+app.command()(radio)

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the commands of `fl_app` share: options, settings, a run with its progress, the result, errors in a sentence."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.logging import RichHandler
+from rich.table import Table
+
+from fl_app.cli.interrupt import EXIT_CODE, stop_on_signal
+from fl_app.config import ConfigError, Settings, load_settings
+
+if TYPE_CHECKING:
+    from fl_app.cli.progress import Schedule
+    from fl_app.runs.metrics import RoundFigures
+    from fl_app.runs.run_folder import RunFolder
+
+Config = Annotated[
+    str | None, typer.Argument(help="A TOML file, or the name of one that comes with gr-oac. Default: quickstart.")
+]
+Set = Annotated[list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change a setting.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object; all else goes to stderr.")]
+Out = Annotated[Path | None, typer.Option(help="The folder to write to. Default: a new one in runs/.")]
+
+# A function that plays the rounds. It takes the settings, the run's folder, a function that is called after each round,
+# one that says whether to stop, and one that is called before the first write.
+Train = Callable[
+    [Settings, "RunFolder", Callable[["RoundFigures"], None], Callable[[], bool], Callable[[], None]],
+    dict[str, Any] | None,
+]
+
+
+# Settings that have an option of their own.
+_OPTIONS = {"run.workers": "--workers", "air.name": "--air", "run.device": "--device", "data.root": "--data-root"}
+
+
+def settings_from(config: str | None, changes: list[str] | None, options: dict[str, Any]) -> Settings:
+    given = {f"{key}={value}": f"{_OPTIONS[key]} {value}" for key, value in options.items() if value is not None}
+    return load_settings(config, changes or [], given)
+
+
+def train_and_show(
+    settings: Settings,
+    folder: RunFolder,
+    as_json: bool,
+    train: Train | None = None,
+    again: Callable[[Path], str] = lambda path: shlex.join(["fl_app", "resume", str(path)]),
+) -> None:
+    """A run from its folder's last checkpoint, or from the beginning, and what it came to.
+
+    again: the command that goes on with the run in a folder.
+    """
+    result = run_loop(settings, folder, settings.selection.policy, lambda: again(folder.path), train)
+    from fl_app.runs.report import result_table
+
+    files = f"{folder.path}/report.html, curves.png, aou.png, participation.png"
+    show_result(as_json, result, result_table(result), files)
+
+
+def run_loop(
+    settings: Settings,
+    folder: RunFolder,
+    title: str,
+    again: Callable[[], str],
+    train: Train | None = None,
+    schedule: Schedule | None = None,
+) -> dict[str, Any]:
+    """One run to its end, with its report; a run that is stopped ends the command.
+
+    again: makes the command that goes on with what was stopped. schedule: of the runs that this one is part of.
+    """
+    from fl_app.cli.progress import RunProgress
+    from fl_app.engine.pool import WorkerError
+    from fl_app.runs.report import write_report
+    from fl_app.runs.run_folder import RunError
+    from fl_app.runs.train import train as train_here
+
+    def play(settings: Settings, folder: RunFolder, *calls: Any) -> dict[str, Any] | None:
+        on_round, should_stop, before_keeping = calls
+        return train_here(settings, folder, on_round, should_stop, before_keeping=before_keeping)
+
+    checkpoint = folder.latest()
+    done = 0 if checkpoint is None else checkpoint.rounds_done
+    say(f"{folder.path}: {settings.headline()}" + (f"; going on after round {done}" if done else ""))
+    result, words = None, ""
+    try:
+        # The signals first, and given back last: closing the progress bar takes its time, too.
+        with stop_on_signal() as stop:
+            try:
+                with RunProgress(Console(stderr=True), settings.run.rounds, done, title, schedule) as progress:
+                    result = (train or play)(settings, folder, progress.show, stop, stop.finish_rounds)
+                words = f"stopped after a whole round, and saved. To go on: {again()}"
+            except KeyboardInterrupt:
+                nothing = "stopped before the first round was over; nothing was kept"
+                words = f"stopped at once. To go on: {again()}" if folder.exists else nothing
+            if result is None:
+                say(words)
+    except WorkerError as error:
+        on = f"\nTo go on from the last checkpoint: {again()}" if folder.exists else ""
+        raise RunError(f"{error}{on}") from error
+    if result is None:
+        raise typer.Exit(EXIT_CODE)
+    with folder.writing("write the report"):
+        write_report(folder)
+    return result
+
+
+def show_result(as_json: bool, result: dict[str, Any], table: Table, where: str) -> None:
+    console = Console(stderr=as_json)
+    console.print(table)
+    console.print(where, soft_wrap=True, highlight=False)
+    if as_json:
+        typer.echo(json.dumps(result))
+
+
+def say(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+class _Lines(logging.Handler):
+    """A line on stderr for each record; in a file, one that is not broken at column 80."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(f"{record.levelname.lower()}: {self.format(record)}")
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """What users can put right is said in a sentence, with exit code 2 for settings and 1 for the rest."""
+    console = Console(stderr=True)
+    handler = RichHandler(console=console) if console.is_terminal else _Lines()
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler])
+    try:
+        yield
+    except KeyboardInterrupt:
+        say("stopped")
+        raise typer.Exit(EXIT_CODE) from None
+    except ConfigError as error:
+        say(f"error: {error}")
+        raise typer.Exit(2) from None
+    except (OSError, RuntimeError, ValueError) as error:
+        if not _is_ours(error):
+            raise
+        say(f"error: {error}")
+        raise typer.Exit(1) from None
+
+
+def _is_ours(error: Exception) -> bool:
+    """Errors of the system (a full disk, say) and those that this package words itself."""
+    return isinstance(error, OSError) or type(error).__module__.split(".")[0] == "fl_app"

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A run as it goes: a live bar on a terminal, plain lines elsewhere. Both go to stderr."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.text import Text
+
+from fl_app.runs.metrics import RoundFigures
+
+FIGURES_COLUMNS = 68  # what a line takes besides title and bar
+ALL_RUNS_COLUMNS = 12  # and the time that all runs still take
+
+
+def percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f} %"
+
+
+def clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+
+
+class _Eta(ProgressColumn):
+    """What the mean round says of the rounds to come: rich's own estimate forgets the rounds that evaluate."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"ETA {task.fields['eta']}", style="cyan")
+
+
+class Schedule:
+    """Several runs, one after the other: how long do all of them still take?"""
+
+    def __init__(self, rounds: Sequence[int]) -> None:
+        """`rounds` is what each run has left."""
+        self._left = list(rounds)
+        self._seconds, self._rounds = 0.0, 0
+        self._run = -1
+
+    def next_run(self) -> None:
+        self._run += 1
+
+    def timed(self, seconds: float, rounds_left: int) -> float:
+        """One more round took so long, and its run has these left; returns the seconds until all runs are over."""
+        self._seconds, self._rounds = self._seconds + seconds, self._rounds + 1
+        return self._seconds / self._rounds * (rounds_left + sum(self._left[self._run + 1 :]))
+
+
+class RunProgress:
+    """Shows each round. Use as a context; pass `show` to the training loop.
+
+    The time to come is estimated from the rounds after the first one, which waits for data, processes and radios.
+    """
+
+    def __init__(
+        self, console: Console, rounds: int, rounds_done: int, title: str, schedule: Schedule | None = None
+    ) -> None:
+        self._console, self._rounds, self._title = console, rounds, title
+        self._pace, self._schedule = Schedule([]), schedule
+        self._round_began: float | None = None
+        self._accuracy: float | None = None
+        self._dropped = 0
+        self._bar: Progress | None = None
+        if console.is_terminal:
+            # The figures are what people look at, so the bar takes what they leave: rich cuts what does not fit.
+            left = console.width - FIGURES_COLUMNS - len(title) - (ALL_RUNS_COLUMNS if schedule else 0)
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=min(30, max(4, left))),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[figures]}"),
+                _Eta(),
+                console=console,
+            )
+            self._task = self._bar.add_task(title, total=rounds, completed=rounds_done, figures="starting", eta="-")
+
+    def show(self, row: RoundFigures) -> None:
+        """Take one more round into account."""
+        done = row.round + 1
+        self._dropped += row.dropped_clients
+        if row.test_accuracy is not None:
+            self._accuracy = row.test_accuracy
+        eta = self._eta(self._rounds - done)
+        loss = "-" if row.loss is None else f"{row.loss:.3f}"
+        dropped = f"  dropped {self._dropped}" if self._dropped else ""
+        if self._bar is not None:
+            figures = (
+                f"acc [bold]{percent(self._accuracy)}[/]  loss {loss}  AoU {row.mean_aou:.1f}  "
+                f"vote err {percent(row.vote_error_rate)}{dropped}"
+            )
+            self._bar.update(self._task, completed=done, figures=figures, eta=eta)
+        elif row.test_accuracy is not None or row.dropped_clients:
+            title = f"{self._title}: " if self._schedule is not None else ""
+            self._console.print(
+                f"{title}round {done:>4}/{self._rounds}  accuracy {percent(self._accuracy):>6}  loss {loss}  "
+                f"AoU {row.mean_aou:.1f} (max {row.max_aou})  vote errors {percent(row.vote_error_rate)}{dropped}  "
+                f"ETA {eta}",
+                highlight=False,
+                soft_wrap=True,
+            )
+
+    def _eta(self, rounds_left: int) -> str:
+        now, began = time.perf_counter(), self._round_began
+        self._round_began = now
+        if began is None:
+            return "-"
+        eta = clock(self._pace.timed(now - began, rounds_left))
+        if self._schedule is not None:
+            eta += f", all {clock(self._schedule.timed(now - began, rounds_left))}"
+        return eta
+
+    def __enter__(self) -> RunProgress:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The command `fl_app radio`: a flowgraph without a screen, as a process that ends with this one."""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+import zmq
+
+from fl_app.air.live.loopback_settings import burst_votes, loopback_settings
+from fl_app.air.settings import AirSettings
+from fl_app.cli.console import Config, Set, clear_errors, say, settings_from
+from fl_app.config import ConfigError, Settings
+from fl_app.link.address import is_local
+from fl_app.processes.private_folder import PrivateFolder
+from fl_app.processes.radio_process import RadioCommandError, run_flowgraph
+from oac_blocks.bench.flows.endpoints import BETWEEN_FLOWGRAPHS, Endpoints, bench_endpoints
+from oac_blocks.dsp.waveform.round_layout import AGREED
+from oac_blocks.radio import limits
+
+if TYPE_CHECKING:
+    from fl_app.link.relay import Relay
+
+LOCK = "lock"
+
+
+def radio(
+    config: Config = None,
+    changes: Set = None,
+    loopback: Annotated[
+        int | None, typer.Option(min=1, max=63, help="No radio: so many clients and the server in one flowgraph.")
+    ] = None,
+    uri: Annotated[str | None, typer.Option(help="One Pluto: ip:192.168.2.1, usb:1.2.5.")] = None,
+    client: Annotated[int | None, typer.Option(min=0, help="The Pluto is this client; without it, the server.")] = None,
+    clients: Annotated[int, typer.Option(min=1, max=63, help="How many clients the bench has.")] = 2,
+    frequency: Annotated[float, typer.Option(help="Hz, one that you may transmit on. Nothing is sent without.")] = 0.0,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            help="Samples a second, the same for all radios. Default: air.sample_rate_hz where the config sets one, "
+            "otherwise radios.sample_rate_hz, 2.5e6."
+        ),
+    ] = None,
+    rx_gain: Annotated[float, typer.Option(help="dB.")] = 40.0,
+    tx_attenuation: Annotated[float, typer.Option(help="dB.")] = 10.0,
+    votes: Annotated[
+        int | None, typer.Option(min=1, help="The most in a burst, the same for all. Default: 228 symbols of them.")
+    ] = None,
+    arm_seconds: Annotated[
+        float, typer.Option(min=0.1, help="How long a round waits for votes; those who have none are measured.")
+    ] = 2.0,
+    host: Annotated[str, typer.Option(help="Where the server's flowgraph is, or listens.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1024, max=65_000, help="The first of the bench's ports.")] = 7790,
+    keys: Annotated[
+        Path | None, typer.Option(help="The keys that `fl_app keys` made, for radios on several machines.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="For sockets that this user alone reaches. Default: a loopback's new one.")
+    ] = None,
+) -> None:
+    """Run the flowgraph of a radio, or of the loopback, without a screen. Ctrl-C ends it.
+
+    Server and clients take the address that it prints: fl_app server --radio ADDRESS, fl_app client --radio ADDRESS.
+
+    Example: fl_app radio --loopback 2 --set air.snr_db=10
+    Example: fl_app radio --uri ip:192.168.2.1 --frequency 2.45e9
+    Example: fl_app radio --uri ip:192.168.3.1 --frequency 2.45e9 --client 0
+    """
+    with clear_errors(), ExitStack() as stack, _until_a_signal() as ended:
+        if (loopback is None) == (uri is None):
+            raise ConfigError("say either --loopback N or --uri URI")
+        air = settings_from(config, changes, {})
+        if air.air.mode != "onebit":
+            raise ConfigError(f"[air] mode = {air.air.mode!r}: this flowgraph carries votes, mode 'onebit'")
+        if loopback is not None:
+            place = folder or stack.enter_context(PrivateFolder("gr-oac-"))
+            _say_endpoints(f"ipc://{place}", dataclasses.asdict(stack.enter_context(_in_folder(place))))
+            loopback_air = loopback_settings(air.air, loopback, air.run.seed) | {"arm_seconds": arm_seconds}
+            run_flowgraph(ended, [], "loopback_service", [str(place), loopback_air])
+            return
+        if frequency not in limits.RX_LO_HZ:
+            allowed = "one that you may transmit on, from 70 MHz to 6 GHz; nothing is sent before you name one"
+            raise ConfigError(f"--frequency {frequency:g}: say {allowed}")
+        if client is not None and client >= clients:
+            raise ConfigError(f"--client {client}: with --clients {clients} they are 0 to {clients - 1}")
+        radio_settings = {
+            **{name: getattr(air.air, name) for name in AGREED},
+            "uri": uri, "frequency_hz": frequency, "sample_rate_hz": radio_rate_hz(air) if rate is None else rate,
+            "rx_gain_db": rx_gain, "tx_attenuation_db": tx_attenuation, "clients": clients,
+            "votes": burst_votes(air.air) if votes is None else votes, "arm_seconds": arm_seconds,
+        }  # fmt: skip
+        endpoints = bench_endpoints(host, port, client)
+        if folder is not None:
+            inside = dataclasses.asdict(stack.enter_context(_in_folder(folder)))
+            endpoints |= {name: inside[name] for name in endpoints.keys() & inside.keys()}
+        _try_to_bind(endpoints if client is None else {"payload": endpoints["payload"]})
+        said, relays = endpoints, []
+        if keys is not None or not is_local(endpoints["status"]):
+            relay, inside = stack.enter_context(_relayed(endpoints, keys, client))
+            relays, endpoints = [relay], endpoints | inside
+        _say_endpoints(f"tcp://127.0.0.1:{port}" if folder is None else f"ipc://{folder}", said)
+        arguments: list[str | dict[str, Any]] = ["server" if client is None else str(client), radio_settings, endpoints]
+        run_flowgraph(ended, relays, "pluto_service", arguments, f"the radio at {uri}")
+
+
+def radio_rate_hz(settings: Settings) -> float:
+    """Return the rate that radios run at: that of [air] where the config sets one, otherwise that of [radios].
+
+    The default of [air] is for simulations, and no Pluto sustains it over USB.
+    """
+    simulated = AirSettings().sample_rate_hz
+    return settings.radios.sample_rate_hz if settings.air.sample_rate_hz == simulated else settings.air.sample_rate_hz
+
+
+@contextmanager
+def _in_folder(folder: Path) -> Iterator[Endpoints]:
+    """The folder's sockets, for this flowgraph alone; they go with it."""
+    try:
+        endpoints = Endpoints.in_folder(folder)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (folder / LOCK).open("w") as lock:
+        try:  # a socket's file can be taken over without a word: this cannot
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RadioCommandError(f"another `fl_app radio` uses {folder}; give each a --folder of its own") from None
+        try:
+            yield endpoints
+        finally:
+            for name in (*dataclasses.asdict(endpoints), LOCK):
+                (folder / name).unlink(missing_ok=True)
+
+
+def _try_to_bind(endpoints: dict[str, str]) -> None:
+    """GNU Radio's sockets do not say that an address is taken; these do."""
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    try:
+        for endpoint in endpoints.values():
+            if endpoint.startswith("tcp://"):
+                with context.socket(zmq.PULL) as trial:
+                    trial.bind(endpoint)
+    except zmq.ZMQError as error:
+        hint = "is another `fl_app radio` running? Say --port"
+        raise RadioCommandError(f"cannot listen on {endpoint}: {error.strerror}; {hint}") from None
+    finally:
+        context.destroy(linger=0)
+
+
+def _say_endpoints(address: str, endpoints: dict[str, str]) -> None:
+    say(f"address {address}")
+    for name, endpoint in endpoints.items():
+        say(f"{name} {endpoint}")
+
+
+@contextmanager
+def _relayed(outside: dict[str, str], keys: Path | None, client: int | None) -> Iterator[tuple[Relay, dict[str, str]]]:
+    """The flowgraph's sockets to other flowgraphs stay on this machine, and a relay with keys carries them on."""
+    if keys is None:
+        raise ConfigError(
+            f"{outside['status']} is another machine, or open to others: the way needs keys (`fl_app keys`, --keys)"
+        )
+    from fl_app.link.keys import client_keys, server_keys
+    from fl_app.link.relay import Relay
+
+    with PrivateFolder("gr-oac-") as place:
+        inside = {name: f"ipc://{place}/{name}" for name in BETWEEN_FLOWGRAPHS}
+        relay = Relay(inside, outside, server_keys(keys) if client is None else client_keys(keys, client))
+        try:
+            yield relay, inside
+        finally:
+            relay.close()
+
+
+@contextmanager
+def _until_a_signal() -> Iterator[threading.Event]:
+    """Set by Ctrl-C or SIGTERM, so that nothing is left behind wherever it comes."""
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda _number, _frame: ended.set())
+    yield ended

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A client's side of Algorithm 1: H local steps, the sum of their gradients, and the k entries that it sends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from fl_app.air.base import Mode
+from fl_app.core.models import Buffers, build_model, get_buffers, measure_buffers, set_buffers, set_parameters
+from fl_app.core.streams import stream
+from oac_blocks.dsp.waveform.fsk_mv import quantise
+
+EVALUATION_BATCH = 100
+ONEDNN_CHANNEL_BLOCK = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Images as the model takes them, float32 (n, channels, height, width), and their labels, int64."""
+
+    images: NDArray[np.float32]
+    labels: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What clients are told once, before the first round."""
+
+    seed: int
+    model_name: str
+    classes: int
+    channels: int
+    image_size: int
+    width: int
+    H: int
+    lr: float
+    batch_size: int
+    mode: Mode
+    abstain_below: float
+    device: str
+    threads: int
+
+
+@dataclass(frozen=True, eq=False)
+class Broadcast:
+    """What the server sends in round t: w_t and S_t."""
+
+    t: int
+    w: NDArray[np.float32]
+    selected: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class ClientReport:
+    """What a client has for round t. Without a payload, here or at its radio, its gradients were not finite."""
+
+    client: int
+    payload: NDArray[Any] | None  # (k,): float32 entries in analog mode, int8 votes in one-bit mode
+    loss: float
+    seconds: float
+    by_radio: bool = False  # it waits at the client's own radio, whether the server knows it as well or not
+
+    @property
+    def is_sent(self) -> bool:
+        return self.by_radio or self.payload is not None
+
+
+@dataclass(frozen=True)
+class Score:
+    """How a model does on one block of the test set."""
+
+    block: int
+    correct: int
+    loss_sum: float
+
+
+def fast_layout(model: nn.Module) -> torch.memory_format:
+    """The order of pixels and channels in memory: channels last, up to three times faster on a CPU, where it is safe.
+
+    oneDNN writes past its workspace in the backward pass of a 1x1 convolution with stride whose input has fewer
+    channels than its block and comes in that order (uxlfoundation/oneDNN#6035): a ResNet-18 of width below 16.
+    """
+    convolutions = [module for module in model.modules() if isinstance(module, nn.Conv2d)]
+    skipping = [one for one in convolutions if one.kernel_size == (1, 1) and one.stride != (1, 1)]
+    narrow = any(one.in_channels < ONEDNN_CHANNEL_BLOCK for one in skipping)
+    return torch.contiguous_format if narrow else torch.channels_last
+
+
+def local_update(
+    model: nn.Module,
+    data: Samples,
+    w: NDArray[np.float32],
+    H: int,
+    lr: float,
+    batch_size: int,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.float32], float]:
+    """ClientUpdate: H steps of SGD from w; the sum of the H gradients, and the mean loss over the steps."""
+    device, layout = next(model.parameters()).device, fast_layout(model)
+    set_parameters(model, w)
+    model.train()
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    sums = [torch.zeros_like(parameter) for parameter in parameters]
+    losses = torch.zeros(H, device=device)
+    for step in range(H):
+        batch = _draw_batch(data, batch_size, rng)
+        images = torch.from_numpy(data.images[batch]).to(device, memory_format=layout)
+        labels = torch.from_numpy(data.labels[batch]).to(device)
+        loss = nn.functional.cross_entropy(model(images), labels)
+        gradients = torch.autograd.grad(loss, parameters)
+        losses[step] = loss.detach()
+        with torch.no_grad():
+            for parameter, total, gradient in zip(parameters, sums, gradients, strict=True):
+                total += gradient
+                parameter.sub_(gradient, alpha=lr)
+    flat = torch.cat([total.reshape(-1) for total in sums]).cpu().numpy()
+    return flat, float(losses.mean())
+
+
+def _draw_batch(data: Samples, batch_size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    return rng.choice(len(data), min(batch_size, len(data)), replace=False)
+
+
+def payload_of(
+    gradient: NDArray[np.float32],
+    selected: NDArray[np.int64],
+    mode: Mode,
+    coins: np.random.Generator,
+    abstain_below: float = 0.0,
+) -> NDArray[Any]:
+    """The entries where S_t = 1, as the air takes them: numbers in analog mode, votes in one-bit mode."""
+    entries = gradient[selected]
+    return quantise(entries, coins, abstain_below) if mode == "onebit" else entries
+
+
+class ClientGroup:
+    """Some of the clients, trained one after the other by one process, and some blocks of the test set.
+
+    A client's report depends on the broadcast, its number and the seed alone: neither on its group nor on its order.
+    """
+
+    def __init__(self, task: Task, clients: dict[int, Samples], test_blocks: dict[int, Samples]) -> None:
+        torch.set_num_threads(task.threads)
+        self.task, self.clients, self.test_blocks = task, clients, test_blocks
+        model: Any = build_model(task.model_name, task.classes, task.channels, task.image_size, task.width)
+        self._fresh = get_buffers(model)
+        self.model: nn.Module = model.to(task.device, memory_format=fast_layout(model))
+
+    def train(self, broadcast: Broadcast) -> Iterator[ClientReport]:
+        """The reports of this group's clients, as they come."""
+        for client, data in self.clients.items():
+            yield self._train_one(broadcast, client, data)
+
+    def _train_one(self, broadcast: Broadcast, client: int, data: Samples) -> ClientReport:
+        task, started = self.task, time.perf_counter()
+        batches = stream(task.seed, "batches", broadcast.t, client)
+        gradient, loss = local_update(self.model, data, broadcast.w, task.H, task.lr, task.batch_size, batches)
+        payload = None
+        if np.isfinite(gradient).all():
+            coins = stream(task.seed, "coins", broadcast.t, client)
+            payload = payload_of(gradient, broadcast.selected, task.mode, coins, task.abstain_below)
+        return ClientReport(client, payload, loss, time.perf_counter() - started)
+
+    def measure(self, t: int, w: NDArray[np.float32]) -> Iterator[tuple[int, Buffers]]:
+        """Batch norm's statistics of the model w, as each client sees them on one batch of its own."""
+        set_parameters(self.model, w)
+        set_buffers(self.model, self._fresh)  # local training counts its steps there, and these depend on the group
+        for client, data in self.clients.items():
+            rng = stream(self.task.seed, "statistics", t, client)
+            images = torch.from_numpy(data.images[_draw_batch(data, self.task.batch_size, rng)])
+            batch = images.to(self.task.device, memory_format=fast_layout(self.model))
+            yield client, measure_buffers(self.model, [batch])
+
+    def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> list[Score]:
+        """The model on this group's blocks of the test set."""
+        set_parameters(self.model, w)
+        set_buffers(self.model, buffers)
+        self.model.eval()
+        return [self._score(block, data) for block, data in self.test_blocks.items()]
+
+    def _score(self, block: int, data: Samples) -> Score:
+        with torch.no_grad():
+            labels = torch.from_numpy(data.labels).to(self.task.device)
+            images = torch.from_numpy(data.images).to(self.task.device, memory_format=fast_layout(self.model))
+            outputs = self.model(images)
+            loss_sum = nn.functional.cross_entropy(outputs, labels, reduction="sum")
+            correct = (outputs.argmax(dim=1) == labels).sum()
+        return Score(block, int(correct), float(loss_sum))
+
+
+def blocks_of(test: Samples) -> Sequence[Samples]:
+    """The test set in blocks of fixed size: the same sums for any number of processes."""
+    starts = range(0, len(test), EVALUATION_BATCH)
+    return [
+        Samples(test.images[start : start + EVALUATION_BATCH], test.labels[start : start + EVALUATION_BATCH])
+        for start in starts
+    ]

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The two models of the paper, and their view as one flat vector of d numbers: what the air carries.
+
+What travels how (docs/models.md says why):
+- trainable parameters, flattened in the order of `model.parameters()`: their gradients go over the air, k per round;
+- buffers, that is batch-norm's running mean, variance and step count: over the control link, averaged by the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from fl_app.core.names import canonical
+from fl_app.data.torchvision_compat import load_torchvision
+
+MODEL_NAMES = ("cnn", "resnet18")
+SMALLEST_IMAGE_PIXELS = 8  # both models halve the image three times
+
+Vector = NDArray[np.float32]
+Buffers = dict[str, NDArray[Any]]
+
+
+def build_model(
+    name: str, classes: int, in_channels: int = 1, image_size: int = 28, width: int = 64, seed: int = 0
+) -> nn.Module:
+    """Make a model with weights drawn from `seed`; torch's global generator is left as it was.
+
+    name: "cnn" (109,402 parameters for 26 classes of 28x28x1) or "resnet18" (11,173,962 for 10 classes of 32x32x3);
+    image_size: height and width in pixels; width: channels of ResNet-18's first stage (the CNN has no use for it).
+    """
+    name = canonical("model", name, MODEL_NAMES)
+    for argument, value, low in (
+        ("classes", classes, 2),
+        ("in_channels", in_channels, 1),
+        ("image_size", image_size, SMALLEST_IMAGE_PIXELS),
+        ("width", width, 1),
+    ):
+        if value < low:
+            raise ValueError(f"{argument} must be {low} or more, not {value}")
+    with torch.random.fork_rng(devices=[]):  # weights are always drawn on the CPU, the same for every device
+        torch.default_generator.manual_seed(seed)
+        if name == "cnn":
+            return _cnn(classes, in_channels, image_size)
+        return _resnet18(classes, in_channels, width)
+
+
+def _cnn(classes: int, in_channels: int, image_size: int) -> nn.Module:
+    def stage(inputs: int, outputs: int, kernel: int) -> list[nn.Module]:
+        return [nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2), nn.ReLU(), nn.MaxPool2d(2)]
+
+    features = 80 * (image_size // 8) ** 2
+    return nn.Sequential(
+        *stage(in_channels, 24, 5), *stage(24, 96, 3), *stage(96, 80, 3), nn.Flatten(), nn.Linear(features, classes)
+    )
+
+
+def _resnet18(classes: int, in_channels: int, width: int) -> nn.Module:
+    """torchvision's ResNet-18 with the stem for small images: 3x3 without stride, and no pooling after it."""
+    resnet = load_torchvision().models.resnet
+    block = resnet.BasicBlock
+    model: Any = resnet.ResNet(block, [2, 2, 2, 2], num_classes=classes)
+    model.inplanes = width  # _make_layer counts on from here
+    model.conv1 = nn.Conv2d(in_channels, width, kernel_size=3, padding=1, bias=False)
+    model.bn1 = nn.BatchNorm2d(width)
+    model.maxpool = nn.Identity()
+    for number in range(4):
+        layer = model._make_layer(block, width * 2**number, 2, stride=1 if number == 0 else 2)
+        setattr(model, f"layer{number + 1}", layer)
+    model.fc = nn.Linear(8 * width, classes)
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d):  # as torchvision does in its constructor
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+    network: nn.Module = model
+    return network
+
+
+@dataclass(frozen=True)
+class ParameterSlot:
+    """Where one tensor of the model lies in the flat vector: entries start..stop-1."""
+
+    name: str
+    shape: tuple[int, ...]
+    start: int
+    stop: int
+
+
+def parameter_layout(model: nn.Module) -> list[ParameterSlot]:
+    """Everything that goes over the air, in the order of the flat vector."""
+    slots, start = [], 0
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            slots.append(ParameterSlot(name, tuple(parameter.shape), start, start + parameter.numel()))
+            start += parameter.numel()
+    return slots
+
+
+def count_parameters(model: nn.Module) -> int:
+    """d, the length of the flat vector."""
+    return sum(parameter.numel() for parameter in _travelling(model))
+
+
+def get_parameters(model: nn.Module) -> Vector:
+    """A copy of w as one float32 vector of d entries."""
+    return _flatten([parameter.detach() for parameter in _travelling(model)])
+
+
+def set_parameters(model: nn.Module, vector: NDArray[Any]) -> None:
+    """Write w into the model, on whatever device it is."""
+    parameters, d = _travelling(model), count_parameters(model)
+    vector = np.array(vector, dtype=np.float32)
+    if vector.shape != (d,):
+        raise ValueError(f"vector must have shape ({d},), not {vector.shape}")
+    with torch.no_grad():
+        for parameter, piece in zip(
+            parameters, torch.from_numpy(vector).split([parameter.numel() for parameter in parameters]), strict=True
+        ):
+            parameter.copy_(piece.view_as(parameter))
+
+
+def get_gradients(model: nn.Module) -> Vector:
+    """A copy of the gradient as one float32 vector of d entries; zero where backward() did not reach."""
+    parameters = _travelling(model)
+    if all(parameter.grad is None for parameter in parameters):
+        raise ValueError("the model has no gradients: call backward() first")
+    return _flatten([torch.zeros_like(p) if p.grad is None else p.grad.detach() for p in parameters])
+
+
+def get_buffers(model: nn.Module) -> Buffers:
+    """Copies of the buffers by name: for ResNet-18 batch-norm's running statistics, for the CNN nothing."""
+    return {name: buffer.detach().cpu().numpy().copy() for name, buffer in model.named_buffers()}
+
+
+def set_buffers(model: nn.Module, buffers: Mapping[str, NDArray[Any]]) -> None:
+    """Write buffers as `get_buffers` returned them, all of them."""
+    own = dict(model.named_buffers())
+    if own.keys() != buffers.keys():
+        raise ValueError(f"buffers must name exactly the model's; these differ: {sorted(own.keys() ^ buffers.keys())}")
+    for name, buffer in own.items():
+        if buffers[name].shape != tuple(buffer.shape):
+            raise ValueError(f"buffer {name} must have shape {tuple(buffer.shape)}, not {buffers[name].shape}")
+    with torch.no_grad():
+        for name, buffer in own.items():
+            buffer.copy_(torch.from_numpy(np.array(buffers[name])))
+
+
+def measure_buffers(model: nn.Module, batches: Iterable[torch.Tensor]) -> Buffers:
+    """Batch-norm statistics of this very model on these images, by forward passes alone; the model stays as it was.
+
+    Running statistics follow training as a moving average and lag behind a model that moves fast. A client that
+    measures the broadcast model on a batch of its own data tells the server what the statistics are now.
+    """
+    norms = [module for module in model.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
+    before, modes, momenta = get_buffers(model), [m.training for m in model.modules()], [n.momentum for n in norms]
+    try:
+        model.eval()
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.train()
+            norm.momentum = None  # torch's word for a plain average over the batches
+        count = 0
+        with torch.no_grad():
+            for batch in batches:
+                model(batch)
+                count += 1
+        if count == 0:
+            raise ValueError("measure_buffers needs 1 batch or more, not 0")
+        measured = get_buffers(model)
+    finally:
+        set_buffers(model, before)
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
+        for module, mode in zip(model.modules(), modes, strict=True):
+            module.training = mode
+    return {name: before[name] if name.endswith("num_batches_tracked") else measured[name] for name in before}
+
+
+def average_buffers(clients: Sequence[Mapping[str, NDArray[Any]]], weights: Sequence[float] | None = None) -> Buffers:
+    """One set of buffers for the server from those of its clients, weighted (default: equally).
+
+    Running variances are pooled, mean of variances plus variance of means: clients with different data have different
+    means, and the plain average of their variances would be too small for the mixture that the server is tested on.
+    Counts (whole numbers) take the largest. All sums are in float64 and in the order given.
+    """
+    if not clients:
+        raise ValueError("average_buffers needs the buffers of 1 client or more, not 0")
+    shares = np.ones(len(clients)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if shares.shape != (len(clients),) or not np.isfinite(shares).all() or shares.min() < 0 or shares.sum() == 0:
+        raise ValueError(f"weights must be {len(clients)} numbers, 0 or more, not all 0; not {weights!r}")
+    shares = shares / shares.sum()
+    _check_buffers(clients)
+    averaged: Buffers = {}
+    for name, first in clients[0].items():
+        values = [client[name] for client in clients]
+        if first.dtype.kind in "iu":
+            averaged[name] = np.maximum.reduce(values)
+            continue
+        mean = _weighted(values, shares)
+        mean_name = name.removesuffix("running_var") + "running_mean"
+        if name.endswith("running_var") and mean_name in clients[0]:
+            means = [np.asarray(client[mean_name], np.float64) for client in clients]
+            centre = _weighted(means, shares)
+            mean = mean + _weighted([(value - centre) ** 2 for value in means], shares)
+        averaged[name] = mean.astype(first.dtype)
+    return averaged
+
+
+def _weighted(values: Sequence[NDArray[Any]], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    total = np.zeros(values[0].shape)
+    for share, value in zip(shares, values, strict=True):
+        total += share * value
+    return total
+
+
+def _check_buffers(clients: Sequence[Mapping[str, NDArray[Any]]]) -> None:
+    for number, client in enumerate(clients):
+        if client.keys() != clients[0].keys():
+            raise ValueError(f"client {number} has other buffers than client 0")
+        for name, value in client.items():
+            if value.shape != clients[0][name].shape:
+                raise ValueError(f"buffer {name} of client {number} has shape {value.shape}, not that of client 0")
+            if not np.isfinite(value).all():
+                raise ValueError(f"buffer {name} of client {number} is not finite")
+
+
+def _travelling(model: nn.Module) -> list[nn.Parameter]:
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def _flatten(tensors: Sequence[torch.Tensor]) -> Vector:
+    flat: Vector = torch.cat([tensor.reshape(-1).float() for tensor in tensors]).cpu().numpy()
+    return flat

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The server's side of Algorithm 1: the gradient memory g, the model w, the age A and the selection S.
+
+Pure arrays: no torch, no radio. One call of `update` is lines 6 to 10 of Algorithm 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl_app.air.base import Mode
+from fl_app.core.selection import Policy, update_age
+
+
+def direction_of(g: NDArray[np.float32], mode: Mode) -> NDArray[np.float32]:
+    """What the model moves against. One-bit keeps the soft votes in g (FAIR-k sorts by them) and applies their sign."""
+    return np.sign(g) if mode == "onebit" else g
+
+
+def step(w: NDArray[np.float32], direction: NDArray[np.float32], eta: float) -> NDArray[np.float32]:
+    """w_{t+1} from w_t: the one line that server and clients must compute alike, bit for bit."""
+    return w - np.float32(eta) * direction
+
+
+class Server:
+    """Holds w_t, g_{t-1}, A_t and S_t between two rounds."""
+
+    def __init__(self, w: NDArray[np.float32], policy: Policy, eta: float, mode: Mode) -> None:
+        if w.ndim != 1 or w.size != policy.d:
+            raise ValueError(f"w must have the policy's {policy.d} entries, not shape {w.shape}")
+        d = w.size
+        self.policy, self.eta, self.mode = policy, eta, mode
+        self.w: NDArray[np.float32] = w.astype(np.float32)
+        self.g: NDArray[np.float32] = np.zeros(d, np.float32)
+        self.age: NDArray[np.int32] = np.zeros(d, np.int32)
+        self.selected: NDArray[np.int64] = np.arange(d)  # S_0 is all ones
+        self.times_sent: NDArray[np.int32] = np.zeros(d, np.int32)
+        self.updates = 0  # since this object was made; rounds that brought nothing do not count
+
+    @property
+    def d(self) -> int:
+        return int(self.w.size)
+
+    def update(self, received: NDArray[np.float32]) -> None:
+        """Take what the air delivered for the selected entries, and move on to the next round."""
+        if received.shape != self.selected.shape or not np.isfinite(received).all():
+            raise ValueError(f"received must be {self.selected.size} finite values, not shape {received.shape}")
+        # g_t: fresh where S_t = 1; elsewhere the older value stays, and is applied once more.
+        self.g[self.selected] = received
+        self.w = step(self.w, direction_of(self.g, self.mode), self.eta)
+        # A_{t+1}, and S_{t+1} from it: with A_t the entries just refreshed would be picked once more.
+        self.age = update_age(self.age, self.selected)
+        self.times_sent[self.selected] += 1
+        self.selected = self.policy.next(self.g, self.age)
+        self.updates += 1
+
+    def skip(self) -> None:
+        """Nothing was received: the model stays, every entry is a round older, and the selection is asked for again."""
+        self.age = self.age + np.int32(1)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What a checkpoint keeps, besides the policy's state."""
+        return {
+            "w": self.w,
+            "g": self.g,
+            "age": self.age,
+            "selected": self.selected,
+            "times_sent": self.times_sent,
+        }
+
+    def load_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Go on where `arrays` was called."""
+        own = self.arrays()
+        for name, array in own.items():
+            given = arrays[name]
+            if given.dtype != array.dtype or (name != "selected" and given.shape != array.shape):
+                raise ValueError(
+                    f"{name} must be {array.dtype} of shape {array.shape}, not {given.dtype} {given.shape}"
+                )
+        self.w, self.g, self.age = arrays["w"].copy(), arrays["g"].copy(), arrays["age"].copy()
+        self.selected, self.times_sent = arrays["selected"].copy(), arrays["times_sent"].copy()

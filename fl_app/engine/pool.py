@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who computes the clients: this process, or several. The results are the same bit for bit.
+
+Client n and block n of the test set belong to process n modulo the number of processes, and their data is sent there
+once. A round then costs one broadcast to each process and one report from each client.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing import forkserver, resource_tracker
+from multiprocessing.connection import Connection, wait
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl_app.air.base import Air, Uplink
+from fl_app.cli.interrupt import SIGNALS, blocked_for_children
+from fl_app.core.client import Broadcast, ClientGroup, ClientReport, Samples, Score, Task, blocks_of
+from fl_app.core.models import Buffers
+from fl_app.core.server import Server
+
+DataOf = Callable[[int], Samples]
+
+CLOSE_SECONDS = 5.0  # how long a process may take to end before it is killed
+
+
+class WorkerError(RuntimeError):
+    """A process of the pool failed; the message says which, how and at what."""
+
+
+class Workers(Protocol):
+    """All clients of a run."""
+
+    def assign(self, task: Task, n_clients: int, data_of: DataOf, test: Samples) -> None:
+        """Hand out the data, once, before the first round."""
+        ...
+
+    def begin(self, server: Server, fingerprint: str) -> None:
+        """The first round follows, from this state; `fingerprint` is that of data, split and first weights."""
+        ...
+
+    def train(self, broadcast: Broadcast) -> list[ClientReport]:
+        """One round: the reports of all clients that have one, in the order of their numbers."""
+        ...
+
+    def measure(self, t: int, w: NDArray[np.float32]) -> list[Buffers]:
+        """Batch norm's statistics of the model w after round t, as each client sees them, in the clients' order."""
+        ...
+
+    def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> tuple[float, float]:
+        """Accuracy (0..1) and mean loss on the test set."""
+        ...
+
+    def uplink(self, air: Air, reports: Sequence[ClientReport], t: int) -> Uplink:
+        """All payloads of the round at once: what the server hears of them."""
+        ...
+
+    def figures(self) -> dict[str, Any]:
+        """What they add to the figures of the round that was just trained."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def make_workers(count: int, n_clients: int) -> Workers:
+    """`count` processes, at most one per client; 0 computes in this process."""
+    return InProcess() if count == 0 else ProcessPool(min(count, n_clients))
+
+
+class InProcess:
+    """All clients one after the other, here."""
+
+    def assign(self, task: Task, n_clients: int, data_of: DataOf, test: Samples) -> None:
+        self._test_images = len(test)
+        clients = {n: data_of(n) for n in range(n_clients)}
+        self._group = ClientGroup(task, clients, dict(enumerate(blocks_of(test))))
+
+    def begin(self, server: Server, fingerprint: str) -> None:
+        pass
+
+    def train(self, broadcast: Broadcast) -> list[ClientReport]:
+        return list(self._group.train(broadcast))
+
+    def measure(self, t: int, w: NDArray[np.float32]) -> list[Buffers]:
+        return [buffers for _, buffers in self._group.measure(t, w)]
+
+    def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> tuple[float, float]:
+        return _total(self._group.evaluate(w, buffers), self._test_images)
+
+    def uplink(self, air: Air, reports: Sequence[ClientReport], t: int) -> Uplink:
+        return _through(air, reports, t)
+
+    def figures(self) -> dict[str, Any]:
+        return {}
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class _Worker:
+    process: multiprocessing.process.BaseProcess
+    connection: Connection
+    has_started: bool = False  # it has said so
+
+
+class ProcessPool:
+    """Processes that each hold some of the clients.
+
+    They are not forked from this process, which would copy torch's threads in whatever state they are, but from a
+    server process that has imported torch and done nothing else. They get ready while this process loads the data.
+    """
+
+    def __init__(self, count: int) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["fl_app.engine.worker_start"])
+        # Ctrl-C and a batch system's SIGTERM reach every process of the run. The main one finishes the round, and needs
+        # the others for it; also while these import torch, neither signal may end one of them.
+        resource_tracker.ensure_running()  # it would unblock the signals before the fork server starts
+        with blocked_for_children():
+            forkserver.ensure_running()
+        self._workers: list[_Worker] = []
+        try:
+            for _ in range(count):
+                here, there = context.Pipe()
+                process = context.Process(target=_serve, args=(there,), daemon=True)
+                process.start()
+                there.close()
+                self._workers.append(_Worker(process, here))
+        except BaseException:
+            self.close()
+            raise
+
+    def assign(self, task: Task, n_clients: int, data_of: DataOf, test: Samples) -> None:
+        self._test_images, count, blocks = len(test), len(self._workers), blocks_of(test)
+        for number, worker in enumerate(self._workers):
+            own_clients = {n: data_of(n) for n in range(number, n_clients, count)}
+            own_blocks = {n: blocks[n] for n in range(number, len(blocks), count)}
+            self._send(worker, (task, own_clients, own_blocks))
+
+    def begin(self, server: Server, fingerprint: str) -> None:
+        pass
+
+    def train(self, broadcast: Broadcast) -> list[ClientReport]:
+        reports: list[ClientReport] = self._ask(("train", broadcast), f"training round {broadcast.t}")
+        return sorted(reports, key=lambda report: report.client)
+
+    def measure(self, t: int, w: NDArray[np.float32]) -> list[Buffers]:
+        measured: list[tuple[int, Buffers]] = self._ask(("measure", t, w), "measuring batch norm's statistics")
+        return [buffers for _, buffers in sorted(measured, key=lambda pair: pair[0])]
+
+    def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> tuple[float, float]:
+        scores: list[Score] = self._ask(("evaluate", w, buffers), "evaluating the model")
+        return _total(scores, self._test_images)
+
+    def uplink(self, air: Air, reports: Sequence[ClientReport], t: int) -> Uplink:
+        return _through(air, reports, t)
+
+    def figures(self) -> dict[str, Any]:
+        return {}
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.connection.close()  # the process reads the end of its pipe, and leaves
+        for worker in self._workers:
+            worker.process.join(CLOSE_SECONDS)
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+        self._workers = []
+
+    def _ask(self, request: tuple[Any, ...], what: str) -> list[Any]:
+        """Put one request to every process and collect the parts of all their answers."""
+        for worker in self._workers:
+            self._send(worker, request)
+        answers: list[Any] = []
+        busy = {worker.connection: worker for worker in self._workers}
+        while busy:
+            for connection in wait(list(busy)):
+                assert isinstance(connection, Connection)
+                try:
+                    kind, content = connection.recv()
+                except (EOFError, OSError):
+                    raise _death(busy[connection], what) from None
+                if kind == "started":
+                    busy[connection].has_started = True
+                elif kind == "part":
+                    answers.append(content)
+                elif kind == "failed":
+                    raise WorkerError(f"a worker process failed while {what}:\n{content}")
+                else:
+                    del busy[connection]
+        return answers
+
+    def _send(self, worker: _Worker, message: tuple[Any, ...]) -> None:
+        try:
+            worker.connection.send(message)
+        except (BrokenPipeError, ConnectionResetError):
+            raise _death(worker, "waiting for work") from None
+
+
+def _death(worker: _Worker, what: str) -> WorkerError:
+    worker.process.join(CLOSE_SECONDS)
+    code = worker.process.exitcode
+    how = f"was killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"ended with code {code}"
+    script = getattr(sys.modules["__main__"], "__file__", None)
+    if script is not None and not _has_started(worker):
+        return WorkerError(
+            f"worker process {worker.process.pid} {how} while it imported {script}. A script that trains with workers "
+            'must do so below the line `if __name__ == "__main__":`, since each worker imports the script first; '
+            "or set [run] workers = 0"
+        )
+    hint = " (the system may have run out of memory)" if code == -signal.SIGKILL else ""
+    return WorkerError(f"worker process {worker.process.pid} {how}{hint} while {what}")
+
+
+def _has_started(worker: _Worker) -> bool:
+    """Whether it ever spoke; what it said may not have been read yet."""
+    try:
+        return worker.has_started or (worker.connection.poll() and worker.connection.recv()[0] == "started")
+    except (EOFError, OSError):
+        return False
+
+
+def _through(air: Air, reports: Sequence[ClientReport], t: int) -> Uplink:
+    payload = np.stack([report.payload for report in reports if report.payload is not None])
+    return air.uplink(payload, np.array([report.client for report in reports], np.int64), t)
+
+
+def _total(scores: Sequence[Score], images: int) -> tuple[float, float]:
+    ordered = sorted(scores, key=lambda score: score.block)  # sums of floats depend on their order
+    return sum(score.correct for score in ordered) / images, sum(score.loss_sum for score in ordered) / images
+
+
+def _serve(connection: Connection) -> None:
+    """The life of a worker process: its clients' data first, then requests until the pipe is closed."""
+    for number in SIGNALS:  # where the fork server was another's, they are not blocked
+        signal.signal(number, signal.SIG_IGN)
+    with contextlib.suppress(EOFError, OSError):  # the main process is gone, or has closed the pool
+        connection.send(("started", None))
+        first = connection.recv()
+        try:
+            group = ClientGroup(*first)
+            requests: dict[str, Callable[..., Iterable[Any]]]
+            requests = {"train": group.train, "measure": group.measure, "evaluate": group.evaluate}
+        except Exception:
+            connection.send(("failed", traceback.format_exc()))
+            return
+        while True:
+            kind, *content = connection.recv()
+            for answer in _answers(requests[kind], content):
+                connection.send(answer)
+
+
+def _answers(request: Callable[..., Iterable[Any]], content: list[Any]) -> Iterator[tuple[str, Any]]:
+    try:
+        for part in request(*content):
+            yield "part", part
+    except Exception:
+        yield "failed", traceback.format_exc()
+        return
+    yield "done", None

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The pictures of a run and of a comparison. Drawn without a window system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from fl_app.runs.metrics import RoundFigures
+
+DPI = 130
+# Okabe and Ito's colours, which people with any colour vision tell apart.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+
+Points = tuple[list[int], list[float]]
+
+
+def draw_curves(rows: Sequence[RoundFigures], path: Path) -> None:
+    """Test accuracy, loss and (one-bit) vote errors over the rounds."""
+    errors = _points(rows, lambda row: None if row.vote_error_rate is None else 100 * row.vote_error_rate)
+    figure, axes = _canvas(3 if errors[0] else 2)
+    _line(axes[0], _points(rows, lambda row: _percent(row.test_accuracy)), "test set", 0, marker=True)
+    axes[0].set_ylabel("accuracy (%)")
+    _line(axes[1], _points(rows, lambda row: row.loss), "clients, while training", 1)
+    _line(axes[1], _points(rows, lambda row: row.test_loss), "test set", 0, marker=True)
+    axes[1].set_ylabel("loss (nats)")
+    axes[1].legend()
+    if errors[0]:
+        _line(axes[2], errors, "", 3)
+        axes[2].set_ylabel("votes decided against\nthe majority (%)")
+    _save(figure, axes, path)
+
+
+def draw_aou(rows: Sequence[RoundFigures], path: Path) -> None:
+    """How old the server's knowledge of a gradient entry is: mean and oldest."""
+    figure, axes = _canvas(1)
+    _line(axes[0], _points(rows, lambda row: row.max_aou), "oldest entry", 1)
+    _line(axes[0], _points(rows, lambda row: row.mean_aou), "mean over all entries", 0)
+    axes[0].set_ylabel("age of update (rounds)")
+    axes[0].legend()
+    _save(figure, axes, path)
+
+
+def draw_participation(times_sent: NDArray[np.int32], path: Path) -> None:
+    """How often each entry went over the air, from the most to the least frequent."""
+    figure, axes = _canvas(1)
+    d, ordered = times_sent.size, np.sort(times_sent)[::-1]
+    shown = np.unique(np.linspace(0, d - 1, 2000).astype(np.int64))
+    share = 100 * (shown + 1) / d
+    axes[0].plot(share, ordered[shown], color=COLOURS[0], drawstyle="steps-pre", label="entries, sorted")
+    mean = float(times_sent.mean())
+    axes[0].axhline(mean, color=COLOURS[1], linestyle="--", label=f"mean: {mean:.1f} rounds")
+    axes[0].set_ylabel("sent in (rounds)")
+    axes[0].set_xlabel(f"share of the d = {d:,} entries (%)")
+    axes[0].set_xlim(0, 100)
+    axes[0].legend()
+    _from_zero(axes[0])
+    figure.savefig(path, dpi=DPI)
+
+
+def draw_comparison(runs: Mapping[str, Sequence[Sequence[RoundFigures]]], path: Path) -> None:
+    """Accuracy and mean age of several policies: the mean over the seeds, and a band from the least to the greatest."""
+    figure, axes = _canvas(2)
+    panels: list[tuple[Axes, Callable[[RoundFigures], float | None], str]] = [
+        (axes[0], lambda row: _percent(row.test_accuracy), "test accuracy (%)"),
+        (axes[1], lambda row: row.mean_aou, "mean age of update (rounds)"),
+    ]
+    for panel, value, label in panels:
+        for number, (policy, seeds) in enumerate(runs.items()):
+            curves = [_points(rows, value) for rows in seeds]
+            rounds = curves[0][0]
+            values = np.array([curve[1] for curve in curves if curve[0] == rounds])
+            colour, dash = COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]
+            panel.plot(rounds, values.mean(axis=0), color=colour, linestyle=dash, label=policy)
+            panel.fill_between(rounds, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.12, linewidth=0)
+        panel.set_ylabel(label)
+    axes[0].legend(ncols=2)
+    _save(figure, axes, path)
+
+
+def _canvas(panels: int) -> tuple[Figure, list[Axes]]:
+    figure = Figure(figsize=(7.0, 1.2 + 2.4 * panels if panels > 1 else 4.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(panels, 1, sharex=True, squeeze=False)
+    return figure, list(grid[:, 0])
+
+
+def _line(axes: Axes, points: Points, label: str, number: int, marker: bool = False) -> None:
+    style = "o-" if marker else "-"
+    axes.plot(*points, style, color=COLOURS[number], label=label or None, markersize=4, linewidth=1.5)
+
+
+def _points(rows: Sequence[RoundFigures], value: Callable[[RoundFigures], float | None]) -> Points:
+    """(rounds done, value) wherever there is a value."""
+    pairs = [(row.round + 1, number) for row in rows if (number := value(row)) is not None]
+    return [done for done, _ in pairs], [number for _, number in pairs]
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+def _save(figure: Figure, axes: Sequence[Axes], path: Path) -> None:
+    for panel in axes:
+        _from_zero(panel)
+    axes[-1].set_xlabel("communication rounds")
+    axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes[-1].margins(x=0.02)
+    axes[-1].set_xlim(left=0)
+    figure.savefig(path, dpi=DPI)
+
+
+def _from_zero(axes: Axes) -> None:
+    """All our quantities start at zero; a curve that hardly changes then needs some room above it."""
+    axes.set_ylim(0, 1.08 * axes.dataLim.ymax or 1)
+    axes.grid(alpha=0.3)

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A run is a folder: what was asked for, what came out round by round, and what it takes to go on.
+
+config.toml  metrics.jsonl  result.json  checkpoints/  events/  *.png  report.html
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from fl_app.runs.checkpoints import Checkpoint, load_checkpoint, save_checkpoint, why_not_written, write_atomically
+from fl_app.config import Settings, load_settings
+from fl_app.runs.metrics import RoundFigures, read_lines
+
+RUNS = Path("runs")
+
+
+class RunError(RuntimeError):
+    """The run's folder is not what it should be; the message says what to do."""
+
+
+class RunFolder:
+    """The files of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self._place(path)
+        self._has_own_name = False  # made up by us, so that another one will do as well
+        self._planned: Settings | None = None  # without what only one machine's command line says
+
+    def _place(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.toml"
+        self.metrics = path / "metrics.jsonl"
+        self.result = path / "result.json"
+        self.checkpoints = path / "checkpoints"
+        self.events = path / "events"
+        self.report = path / "report.html"
+
+    @classmethod
+    def create(cls, settings: Settings, path: Path | None = None) -> RunFolder:
+        """A new folder for a run of these settings; one that holds a run already is not touched."""
+        folder = cls.plan(settings, path)
+        folder.begin(settings)
+        return folder
+
+    @classmethod
+    def plan(cls, settings: Settings, path: Path | None = None) -> RunFolder:
+        """The folder that a new run will have: it can be made, but is not there before `begin`."""
+        named = path or (Path(settings.run.out) if settings.run.out else None)
+        folder = cls(named or _fresh_name(settings))
+        folder._has_own_name, folder._planned = named is None, settings
+        if folder.config.exists():
+            raise RunError(f"{folder.path} holds a run already: `{folder.resume_command}`, or choose another --out")
+        with folder.writing(f"make the run's folder {folder.path}"):
+            _make_and_remove(folder.path)
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """The folder of an earlier run."""
+        folder = cls(path)
+        if not folder.config.is_file():
+            raise RunError(f"{path} is not the folder of a run: it has no config.toml")
+        return folder
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a run to go on with."""
+        return self.config.is_file()
+
+    @property
+    def resume_command(self) -> str:
+        return f"fl_app resume {shlex.quote(str(self.path))}"
+
+    def begin(self, settings: Settings) -> None:
+        """Make the folder, once there is something to keep. In an earlier run's folder, note how many rounds it has."""
+        with self.writing(f"write {self.config}"):
+            if self.exists:
+                own = self.settings()
+                if own.run.rounds != settings.run.rounds:
+                    write_atomically(self.config, own.with_values(run={"rounds": settings.run.rounds}).toml().encode())
+                    self.result.unlink(missing_ok=True)  # it is the shorter run's result
+                return
+            if self._has_own_name and self.path.exists():  # another run was started in the same second
+                self._place(_fresh_name(settings))
+            self.path.mkdir(parents=True, exist_ok=True)
+            # Without `out`: the file, given to `fl_app train` once more, makes another run, not this one again.
+            planned = self._planned or settings
+            write_atomically(self.config, planned.with_values(run={"out": ""}).toml().encode())
+
+    def with_rounds(self, settings: Settings, rounds: int) -> Settings:
+        """Settings with so many rounds, of which some are to come; or as many as this run has, if it is finished."""
+        checkpoint = self.latest()
+        done = 0 if checkpoint is None else checkpoint.rounds_done
+        is_this_run = rounds == settings.run.rounds and self.read_result() is not None
+        if rounds <= done and not is_this_run:
+            raise RunError(
+                f"--rounds {rounds}: {self.path} has played {done} rounds; it must be more, {done + 1} or above"
+            )
+        return settings.with_values(run={"rounds": rounds})
+
+    def settings(self) -> Settings:
+        return load_settings(self.config)
+
+    def rows(self) -> list[RoundFigures]:
+        """The rounds so far, as far as they were written whole."""
+        return read_lines(self.metrics.read_text(encoding="utf-8")) if self.metrics.exists() else []
+
+    def start_metrics(self, rows: Sequence[RoundFigures]) -> None:
+        """Begin metrics.jsonl with the rounds that a checkpoint covers; what came after is computed once more."""
+        with self.writing(f"write {self.metrics}"):
+            write_atomically(self.metrics, "".join(row.line() for row in rows).encode())
+
+    def append(self, row: RoundFigures) -> None:
+        with self.writing(f"write {self.metrics}"), self.metrics.open("a", encoding="utf-8") as stream:
+            stream.write(row.line())
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        save_checkpoint(self.checkpoints, checkpoint)
+
+    def latest(self) -> Checkpoint | None:
+        return load_checkpoint(self.checkpoints)
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        with self.writing(f"write {self.result}"):
+            write_atomically(self.result, (json.dumps(result, indent=2) + "\n").encode())
+
+    def read_result(self) -> dict[str, Any] | None:
+        """What a finished run came to; None where it is not finished."""
+        try:
+            result: dict[str, Any] = json.loads(self.result.read_text(encoding="utf-8"))
+        except (OSError, json.JSONDecodeError):
+            return None
+        return result
+
+    @contextmanager
+    def writing(self, what: str) -> Iterator[None]:
+        """What the system refuses is said in a sentence, with the way on."""
+        try:
+            yield
+        except OSError as error:
+            way = f"; make room, then `{self.resume_command}`" if self.exists else ""
+            raise RunError(f"cannot {what}: {why_not_written(error)}{way}") from error
+
+
+def _make_and_remove(path: Path) -> None:
+    """Find out now whether a folder can be made; those that were missing are missing again afterwards."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    for folder in missing:
+        with contextlib.suppress(OSError):  # somebody has begun to use it
+            folder.rmdir()
+
+
+def _fresh_name(settings: Settings) -> Path:
+    """runs/20260131-142530-letters-fair-k, with a number behind it if two start in the same second."""
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    stem = f"{stamp}-{settings.data.name}-{settings.selection.policy}"
+    names = [stem, *(f"{stem}-{number}" for number in range(2, 100))]
+    return next(RUNS / name for name in names if not (RUNS / name).exists())

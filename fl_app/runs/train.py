@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The training loop: Algorithm 1 of the paper, line by line, with checkpoints around it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from fl_app.air.base import Air
+from fl_app.air.votes import vote_error_rate
+from fl_app.runs.checkpoints import Checkpoint
+from fl_app.core.client import Broadcast
+from fl_app.config import RunSection, Settings
+from fl_app.runs.events import Events
+from fl_app.runs.metrics import RoundFigures, rows_from, summary
+from fl_app.core.models import Buffers, average_buffers
+from fl_app.runs.prepare import Prepared, prepare
+from fl_app.runs.run_folder import RunError, RunFolder
+from fl_app.core.server import Server
+from fl_app.engine.pool import Workers, make_workers
+
+LOST_ROUNDS_ALLOWED = 3
+BUFFER_PREFIX = "buffer."
+
+
+class TrainingError(RuntimeError):
+    """The training itself cannot go on; the message says why and what to change."""
+
+
+class Training:
+    """The state of a run between two rounds, and one round after the other."""
+
+    def __init__(self, server: Server, workers: Workers, air: Air, buffers: Buffers) -> None:
+        self.server, self.workers, self.air, self.buffers = server, workers, air, buffers
+        self.rows: list[RoundFigures] = []
+        self.lost_in_a_row = 0
+
+    def play_round(self, evaluate: bool) -> RoundFigures:
+        """Round t of Algorithm 1."""
+        server, t, started = self.server, len(self.rows), time.perf_counter()
+        k = server.selected.size
+        # The server broadcasts w_t and S_t; every client trains, and keeps the entries where S_t = 1.
+        reports = self.workers.train(Broadcast(t, server.w, server.selected))
+        train_seconds = time.perf_counter() - started
+        # All clients with finite gradients transmit at once, and the air adds them up.
+        heard = [report for report in reports if report.is_sent]
+        air_started = time.process_time()
+        uplink = self.workers.uplink(self.air, heard, t) if heard else None
+        air_cpu_seconds = time.process_time() - air_started
+        # The server updates g_t, w_{t+1}, A_{t+1} and S_{t+1}.
+        if uplink is not None and np.isfinite(uplink.received).all():
+            server.update(uplink.received)
+            self.lost_in_a_row = 0
+        else:
+            server.skip()
+            self.lost_in_a_row += 1
+        accuracy, test_loss = self._evaluate(t) if evaluate else (None, None)
+        errors, compared = 0, 0
+        known = [report.payload for report in heard if report.payload is not None]
+        if uplink is not None and uplink.heard_all and known and self.air.mode == "onebit":
+            errors, compared = vote_error_rate(np.stack(known), uplink.received)
+        row = RoundFigures(
+            round=t,
+            k=k,
+            loss=_finite(float(np.mean([report.loss for report in heard]))) if heard else None,
+            test_accuracy=accuracy,
+            test_loss=_finite(test_loss),
+            mean_aou=float(server.age.mean()),
+            max_aou=int(server.age.max()),
+            participation=float(np.count_nonzero(server.times_sent > 1) / server.d),
+            dropped_clients=len(reports) - len(heard),
+            vote_error_rate=errors / compared if compared else None,
+            votes_compared=compared,
+            symbols=uplink.symbols if uplink else 0,
+            air_seconds=uplink.air_seconds if uplink else 0.0,
+            snr_db=_finite(uplink.snr_db) if uplink else None,
+            pmepr_db=_finite(uplink.pmepr_db) if uplink else None,
+            train_seconds=train_seconds,
+            air_cpu_seconds=air_cpu_seconds,
+            seconds=time.perf_counter() - started,
+            **{"absent_clients": uplink.unheard if uplink else 0, **self.workers.figures()},
+        )
+        self.rows.append(row)
+        return row
+
+    def _evaluate(self, t: int) -> tuple[float, float]:
+        """Accuracy and loss on the test set, with batch norm's statistics (if any) as the clients measure them now."""
+        if self.buffers:
+            measured = self.workers.measure(t, self.server.w)
+            finite = [own for own in measured if all(np.isfinite(buffer).all() for buffer in own.values())]
+            self.buffers = average_buffers(finite) if finite else self.buffers
+        return self.workers.evaluate(self.server.w, self.buffers)
+
+    def checkpoint(self, fingerprint: str) -> Checkpoint:
+        """All that `restore` needs: everything else follows from the settings."""
+        arrays = {**self.server.arrays(), **{BUFFER_PREFIX + name: array for name, array in self.buffers.items()}}
+        state = {
+            "fingerprint": fingerprint,
+            "policy": self.server.policy.state(),
+            "air": self.air.state(),
+            "lost_in_a_row": self.lost_in_a_row,
+            "rows": [asdict(row) for row in self.rows],
+        }
+        return Checkpoint(len(self.rows), arrays, state)
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        arrays, state = checkpoint.arrays, checkpoint.state
+        self.server.load_arrays(arrays)
+        self.server.policy.load_state(state["policy"])
+        self.air.load_state(state["air"])
+        self.buffers = {
+            name.removeprefix(BUFFER_PREFIX): array for name, array in arrays.items() if name.startswith(BUFFER_PREFIX)
+        }
+        self.lost_in_a_row = state["lost_in_a_row"]
+        self.rows = rows_from(state["rows"])
+
+
+def train(
+    settings: Settings,
+    folder: RunFolder,
+    on_round: Callable[[RoundFigures], None],
+    should_stop: Callable[[], bool],
+    workers: Workers | None = None,
+    before_keeping: Callable[[], None] = lambda: None,
+) -> dict[str, Any] | None:
+    """Train from the folder's latest checkpoint, or from the beginning, to the last round.
+
+    workers: who computes the clients; processes on this machine unless given. They are closed in the end.
+    before_keeping: called once, when the first round is over and about to be written. A folder that was only planned
+    is made then, and not before.
+    Returns the result, or None if `should_stop` ended it after a round; the folder then has a checkpoint to go on from.
+    """
+    result = folder.read_result()
+    if result is not None and result["rounds"] == settings.run.rounds:
+        return result
+    checkpoint = folder.latest()
+    workers = workers or make_workers(settings.run.workers, settings.clients.n)
+    try:
+        prepared = prepare(settings)
+        if checkpoint is not None and checkpoint.state["fingerprint"] != prepared.fingerprint:
+            raise RunError(f"{folder.path} was trained on other data or other weights than its config.toml makes now")
+        workers.assign(prepared.task, settings.clients.n, prepared.data_of, prepared.test)
+        training = Training(prepared.server, workers, prepared.air, prepared.buffers)
+        if checkpoint is not None:
+            training.restore(checkpoint)
+            training.rows = rows_of_a_longer_run(training.rows, settings.run)
+        with _opened(prepared.air):
+            workers.begin(training.server, prepared.fingerprint)
+            return _train_on(settings, folder, prepared, training, on_round, should_stop, before_keeping)
+    finally:
+        workers.close()
+
+
+@contextmanager
+def _opened(air: Air) -> Iterator[None]:
+    """An air that has something to open (radios, say) is ready before the first round, and closed in the end."""
+    start, close = getattr(air, "start", None), getattr(air, "close", None)
+    try:
+        if start is not None:
+            start()
+        yield
+    finally:
+        if close is not None:
+            close()
+
+
+def _train_on(
+    settings: Settings,
+    folder: RunFolder,
+    prepared: Prepared,
+    training: Training,
+    on_round: Callable[[RoundFigures], None],
+    should_stop: Callable[[], bool],
+    before_keeping: Callable[[], None],
+) -> dict[str, Any] | None:
+    rounds = settings.run.rounds
+    events: Events | None = None
+    try:
+        while len(training.rows) < rounds:
+            done = len(training.rows) + 1
+            row = training.play_round(evaluate=_is_evaluated(done, settings.run))
+            if events is None:
+                before_keeping()
+                folder.begin(settings)
+                folder.start_metrics(training.rows[:-1])
+                with folder.writing("draw partition.png"):
+                    prepared.plot(folder.path / "partition.png")
+                with folder.writing("begin the events for TensorBoard"):
+                    events = Events(folder.events, done - 1)
+            folder.append(row)
+            with folder.writing("write the events for TensorBoard"):
+                events.add(row)
+            on_round(row)
+            if training.lost_in_a_row == LOST_ROUNDS_ALLOWED:
+                raise TrainingError(
+                    f"{LOST_ROUNDS_ALLOWED} rounds in a row, up to round {done}, brought no finite gradients: the "
+                    f"training has diverged; try smaller learning rates than [clients] lr = {settings.clients.lr} "
+                    f"and [server] lr = {settings.server.lr}"
+                )
+            stopping = done < rounds and should_stop()
+            if stopping or done == rounds or done % settings.run.checkpoint_every == 0:
+                folder.save(training.checkpoint(prepared.fingerprint))
+            if stopping:
+                return None
+    finally:
+        if events is not None:
+            events.close()
+    result = result_of(settings, folder, prepared.server, training.rows)
+    folder.write_result(result)
+    return result
+
+
+def _is_evaluated(done: int, run: RunSection) -> bool:
+    """Whether the model is tested after so many rounds."""
+    return done in (1, run.rounds) or done % run.eval_every == 0
+
+
+def rows_of_a_longer_run(rows: Sequence[RoundFigures], run: RunSection) -> list[RoundFigures]:
+    """The rounds so far as this run has them: a shorter run also tested the model after its own last round."""
+    return [
+        row if _is_evaluated(row.round + 1, run) else replace(row, test_accuracy=None, test_loss=None) for row in rows
+    ]
+
+
+def result_of(settings: Settings, folder: RunFolder, server: Server, rows: Sequence[RoundFigures]) -> dict[str, Any]:
+    """A run's outcome for people and scripts."""
+    return {
+        "run": str(folder.path),
+        "policy": settings.selection.policy,
+        "air": settings.air.name,
+        "mode": settings.air.mode,
+        "seed": settings.run.seed,
+        "d": server.d,
+        "k": server.policy.k,
+        **summary(rows),
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and np.isfinite(value) else None

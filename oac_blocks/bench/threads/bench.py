@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A bench: a server and clients, each on a radio of its own, and the calibration loop between them.
+
+    with Bench(open_server, [open_client, open_another], settings) as bench:
+        outcome = bench.play(votes)                 # one round, of payload or of acquisition
+        outcome.soft_votes, outcome.arrivals, bench.loop.clients
+
+On the lock-step clock nothing depends on how threads are scheduled, as long as no radio is opened again:
+
+- a client tells of an answer before it hands the samples of that answer to its radio. So when the server hears the end
+  of a round, it has heard of all answers;
+- the server lays a trigger only when all clients have their orders, and orders count for the coming trigger alone;
+- between rounds the server's streams stand still, and so does the time of all.
+
+On the wall clock they go on between rounds, with silence.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from oac_blocks.bench.threads.node import ClientNode, Opener
+from oac_blocks.bench.threads.plan import BenchError, BenchSettings, RoundOutcome
+from oac_blocks.dsp.checks import require
+from oac_blocks.dsp.receive.client_stream import Status
+from oac_blocks.dsp.receive.server_stream import HeardRound, ServerStream
+from oac_blocks.dsp.waveform.trigger import trigger
+from oac_blocks.loop.closed_loop import Answer, Arrivals, Loop, LoopSettings, Plan
+from oac_blocks.radio.base import Radio, RadioError
+
+__all__ = ["Bench", "BenchError", "BenchSettings", "Opener", "RoundOutcome", "loop_settings"]
+
+Votes = npt.NDArray[np.int8]
+_SPAN_ROWS = 4
+_POLL_SECONDS = 0.2
+
+
+def loop_settings(settings: BenchSettings, tolerance_samples: float = 0.5) -> LoopSettings:
+    """What the loop must know of the bench."""
+    return LoopSettings(
+        turnaround_samples=float(settings.answer_samples),
+        sample_rate_hz=settings.num.sample_rate_hz,
+        tolerance_samples=tolerance_samples,
+        sweep_step_samples=0.75 * settings.slot_samples,
+        sweep_reach_samples=8.0 * settings.slot_samples,
+    )
+
+
+class Bench:
+    """Opens all radios when it is entered: RadioError if one is not there. Clients are numbered in their order."""
+
+    def __init__(
+        self, server: Opener, clients: Sequence[Opener], settings: BenchSettings, loop: Loop | None = None
+    ) -> None:
+        count = settings.clients
+        require(len(clients) == count, "clients", f"{len(clients)} radios", f"the {count} of the settings")
+        self.settings = settings
+        self.loop = Loop(count, loop_settings(settings)) if loop is None else loop
+        self.gaps = 0  # of the server
+        self.nodes: list[ClientNode] = []
+        self._openers = [server, *clients]
+        self._radio: Radio | None = None
+        self._server = ServerStream(settings.layout, settings.votes, span_rows=_SPAN_ROWS)
+        self._place = 0  # of the next block that the server sends, in its transmit stream
+        self._trigger_sample = 0.0  # as heard last
+        self._changed = threading.Condition()
+        self._wanted: tuple[Votes | None] | None = None  # what the coming round is to carry; None: no round is wanted
+        self._outcome: RoundOutcome | None = None
+        self._failed: str = ""
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="bench server", daemon=True)
+
+    def __enter__(self) -> Self:
+        radios: list[Radio] = []
+        try:
+            for open_ in self._openers:
+                radios.append(open_())
+        except BaseException:
+            for radio in radios:
+                radio.close()
+            raise
+        self._radio = radios[0]
+        pairs = zip(radios[1:], self._openers[1:], strict=True)
+        self.nodes = [ClientNode(n, radio, open_, self.settings) for n, (radio, open_) in enumerate(pairs)]
+        for node in self.nodes:
+            node.start()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """All radios fall silent and are let go. May be called twice."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        radio, self._radio = self._radio, None
+        if radio is None:
+            return
+        radio.stop()
+        for node in self.nodes:
+            node.stop()
+        self._thread.join()
+        for node in self.nodes:
+            node.join()
+        radio.close()
+
+    def play(self, votes: Votes | None = None) -> RoundOutcome:
+        """The next round. A payload round carries ``votes`` (clients, k), or sync symbols alone; others leave them.
+
+        BenchError when the server's radio is gone.
+        """
+        if votes is not None:
+            good = votes.dtype == np.int8 and votes.ndim == 2 and votes.shape[0] == self.settings.clients
+            require(
+                good and votes.shape[1] > 0,
+                "votes",
+                f"{votes.dtype} of shape {votes.shape}",
+                f"int8 of shape ({self.settings.clients}, k)",
+            )
+        with self._changed:
+            self._wanted, self._outcome = (votes,), None
+            self._changed.notify_all()
+            while not (self._outcome or self._failed):
+                require(not self._stopping and self._radio is not None, "bench", "closed", "open")
+                self._changed.wait(_POLL_SECONDS)
+            return self._result()
+
+    def _result(self) -> RoundOutcome:
+        if self._outcome is None:
+            raise BenchError(self._failed)
+        return self._outcome
+
+    # The server's thread.
+
+    def _run(self) -> None:
+        try:
+            self._serve()
+        except Exception as error:  # whatever it is, who waits for a round must hear of it
+            if not self._stopping:
+                with self._changed:
+                    self._failed = f"the server's radio is gone, and the bench ends: {error}"
+                    if not isinstance(error, RadioError):
+                        self._failed = f"the bench ends: {type(error).__name__}: {error}"
+                    self._changed.notify_all()
+
+    def _serve(self) -> None:
+        self._start()
+        under_way: _UnderWay | None = None
+        pause = self.settings.pause_blocks
+        while not self._stopping:
+            if under_way is None and not self._wait_for_wish():
+                return
+            heard, reopened = self._listen()
+            out = np.zeros(self.settings.stream.block_samples, np.complex64)
+            if under_way is None:
+                pause = max(0, pause - 1)
+                if pause == 0 and not reopened:
+                    under_way = self._begin()
+                    if under_way is not None:
+                        out[: len(trigger())] = self.settings.trigger_amplitude * trigger()
+            else:
+                under_way.blocks += 1
+                heard = [one for one in heard if one.round == under_way.plan.round]
+                if heard or under_way.blocks > under_way.most_blocks:
+                    # Late and with nothing heard: not even the server has heard its trigger.
+                    self._finish(under_way, heard[0] if heard else None)
+                    under_way, pause = None, self.settings.pause_blocks
+            if not reopened:
+                self._server_radio().transmit(out, self.settings.stall_seconds)
+                self._place += len(out)
+
+    def _wait_for_wish(self) -> bool:
+        """False when the bench is closed."""
+        with self._changed:
+            while self.settings.clock == "lock-step" and self._wanted is None and not self._stopping:
+                self._changed.wait(_POLL_SECONDS)
+            return not self._stopping
+
+    def _listen(self) -> tuple[list[HeardRound], bool]:
+        """One block of the server's; whether its streams had to be opened anew."""
+        radio = self._server_radio()
+        block = radio.receive(self.settings.stall_seconds)
+        if not block.gaps:
+            return self._server.push(block.samples), False
+        self.gaps += 1
+        heard = self._server.gap()
+        if not self.settings.reopens:
+            return heard + self._server.push(block.samples), False
+        radio.stop()
+        self._start()
+        return heard, True
+
+    def _server_radio(self) -> Radio:
+        if self._radio is None:
+            raise RadioError("closed")
+        return self._radio
+
+    def _start(self) -> None:
+        stream = self.settings.stream
+        self._server_radio().start(stream)
+        self._place = stream.primed_blocks * stream.block_samples
+
+    def _begin(self) -> _UnderWay | None:
+        """Orders to all, if a round is wanted."""
+        with self._changed:
+            wanted, self._wanted = self._wanted, None
+        if wanted is None:
+            return None
+        (votes,) = wanted
+        self._take_gaps()
+        plan = self.loop.plan()
+        for order, node in zip(plan.orders, self.nodes, strict=True):
+            node.order(order, None if votes is None else votes[node.number])
+        count = self.settings.votes if votes is None else votes.shape[1]
+        self._server.expect(plan.round, plan.kind, count)
+        return _UnderWay(plan, self._place, self.settings.most_blocks(count))
+
+    def _take_gaps(self) -> None:
+        for node in self.nodes:
+            for status in node.take():
+                if status.event == "gap":
+                    self.loop.gap(node.number, status.epoch, status.reason or "")
+
+    def _finish(self, under_way: _UnderWay, heard: HeardRound | None) -> None:
+        plan = under_way.plan
+        answers: list[Status | None] = [None] * len(self.nodes)
+        for node in self.nodes:
+            for status in node.take():
+                if status.event == "gap":
+                    self.loop.gap(node.number, status.epoch, status.reason or "")
+                elif status.event == "answered" and status.round == plan.round:
+                    answers[node.number] = status
+                    self.loop.answered(_answer(node.number, status))
+                elif status.event == "abstained":
+                    correction = status.correction_samples or 0.0
+                    self.loop.abstained(node.number, status.round, status.epoch, correction)
+        arrivals = self._arrivals(plan, heard)
+        self.loop.measured(arrivals)
+        outcome = RoundOutcome(
+            plan,
+            arrivals,
+            tuple(answers),
+            self.loop.clients,
+            tuple(node.absent for node in self.nodes),
+            trigger_at=under_way.trigger_at,
+        )
+        if heard is not None and heard.soft_votes is not None and outcome.voters:
+            soft = _in_units_of_a_client(heard)
+            outcome = dataclasses.replace(outcome, soft_votes=soft, snr_db=heard.mean_snr_db)
+        with self._changed:
+            self._outcome = outcome
+            self._changed.notify_all()
+
+    def _arrivals(self, plan: Plan, heard: HeardRound | None) -> Arrivals:
+        if heard is None:
+            nothing = np.full(len(self.nodes), np.nan)
+            return Arrivals(plan.round, plan.kind, self._trigger_sample, *[nothing] * 5)
+        self._trigger_sample = heard.trigger_sample
+        return Arrivals(
+            plan.round,
+            plan.kind,
+            heard.trigger_sample,
+            heard.offset_samples,
+            heard.sigma_samples,
+            heard.power_db,
+            heard.cfo_rad,
+            heard.snr_db,
+            heard.place_samples,
+        )
+
+
+@dataclasses.dataclass
+class _UnderWay:
+    """A round from its trigger to its end."""
+
+    plan: Plan
+    trigger_at: int
+    most_blocks: int
+    blocks: int = 0
+
+
+def _answer(client: int, status: Status) -> Answer:
+    assert status.sent is not None
+    known = {
+        name: math.nan if (value := getattr(status, name)) is None else value
+        for name in ("trigger_sample", "cfo_rad", "snr_db")
+    }
+    correction = status.correction_samples or 0.0
+    return Answer(client, status.round, status.epoch, status.sent, correction, **known)
+
+
+def _in_units_of_a_client(heard: HeardRound) -> npt.NDArray[np.float32]:
+    """Soft votes over the mean energy of a client's subcarrier, as every air gives them."""
+    assert heard.soft_votes is not None
+    powers = 10 ** (heard.power_db[np.isfinite(heard.power_db)] / 10)
+    return heard.soft_votes / np.float32(powers.mean()) if powers.size else heard.soft_votes

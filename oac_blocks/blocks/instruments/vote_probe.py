@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How often are the received votes wrong?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oac_blocks.blocks.support import pdus
+from oac_blocks.blocks.support.probes import Probe
+
+
+class vote_probe(Probe):  # noqa: N801 (GNU Radio's way of naming blocks)
+    """Vote probe: error rate of soft votes against a reference.
+
+    Message ports ``soft_votes`` (PDUs of float32) and ``reference`` (PDUs of int8 as u8vector; where it is 0 nothing is
+    compared). Two PDUs belong together if they have the same ``round`` in their metadata; those without a round are
+    taken in the order in which they come.
+    Output: a float for each pair, the share of wrong votes. Message port ``error_rate``: a dictionary for each pair
+    with ``round`` (if there is one), ``errors``, ``votes``, ``error_rate`` and ``mean_error_rate`` since the start or
+    the last ``reset``.
+    """
+
+    def __init__(self) -> None:
+        Probe.__init__(self, "OAC Vote Probe", "soft_votes", np.float32, np.int8, "error_rate")
+        self.reset()
+
+    @property
+    def mean_error_rate(self) -> float:
+        """Share of wrong votes in all bursts; NaN before the first."""
+        errors, votes = self._totals
+        return errors / votes if votes else float("nan")
+
+    def reset(self) -> None:
+        """Begin the mean anew."""
+        self._totals = (0, 0)
+
+    def compare(self, received: npt.NDArray[Any], reference: npt.NDArray[Any]) -> tuple[float, pdus.Metadata] | str:
+        votes = int(np.count_nonzero(reference))
+        if len(received) != len(reference) or not votes:
+            return f"cannot compare {len(received)} soft votes with {len(reference)}, {votes} of them not 0"
+        errors = votes - int(np.count_nonzero(received * reference > 0))
+        self._totals = (self._totals[0] + errors, self._totals[1] + votes)
+        rate = errors / votes
+        mean = self.mean_error_rate
+        return rate, {"errors": errors, "votes": votes, "error_rate": rate, "mean_error_rate": mean}

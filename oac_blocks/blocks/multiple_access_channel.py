@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The air from clients to server: each stream through its own clock, oscillator and echoes, added up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from oac_blocks.blocks.support.channel_block import MAX_CLIENTS, ChannelBlock, Numbers, Profile, with_each
+from oac_blocks.dsp.channel.multiple_access import Link, Receiver
+from oac_blocks.dsp.channel.streaming_channel import StreamingChannel
+from oac_blocks.dsp.checks import integer
+
+
+class multiple_access_channel(ChannelBlock):  # noqa: N801 (GNU Radio's way of naming blocks)
+    """Multiple-access channel: ``clients`` streams in, the server's stream out, ``latency_samples`` later.
+
+    Inputs and output: complex64. What is said of a client (``gain_db`` to ``clock_walk_ppm``) is one value for all or a
+    list with one for each. All of it can be set while the flowgraph runs; ``dsp.streaming_channel`` says how.
+
+    ``snr_db`` is that of a unit subcarrier, None for no noise; ``adc_bits`` is 0 for no converter. Fading is drawn anew
+    every ``coherence_samples`` (0: never) and when a message, whatever it says, comes to port ``redraw``.
+
+    The clocks are drawn from ``clock_seed``, noise and fading from ``seed``. A ``broadcast_channel`` with the same
+    ``clock_seed``, ``clock_ppm``, ``clock_walk_ppm`` and ``cfo_hz`` has the same radios: client i is input i here and
+    output i there, and further inputs here change nothing.
+
+    A client whose clock has run ``max_drift_samples`` away from the server's slips: its stream jumps by that many
+    samples, and ``slips`` counts it. Tags of the inputs are delayed by ``latency_samples``, not by what their client's
+    link adds.
+    """
+
+    def __init__(
+        self,
+        clients: int = 2,
+        sample_rate_hz: float = 20e6,
+        snr_db: float | None = 20.0,
+        gain_db: Numbers = 0.0,
+        fading: str | Sequence[str] = "none",
+        rician_k_db: Numbers = 10.0,
+        profile: Profile | Sequence[Profile] = "flat",
+        coherence_samples: int = 0,
+        delay_samples: Numbers = 0.0,
+        stream_offset_samples: int | Sequence[int] = 0,
+        cfo_hz: Numbers = 0.0,
+        clock_ppm: Numbers = 0.0,
+        clock_walk_ppm: Numbers = 0.0,
+        noise_alpha: float = 2.0,
+        adc_bits: int = 0,
+        adc_full_scale: float = 1.0,
+        max_delay_samples: int = 4096,
+        max_drift_samples: int = 16_384,
+        seed: int = 1,
+        clock_seed: int = 1,
+        chunk_samples: int = 65_536,
+    ) -> None:
+        clients = integer("clients", clients, 1, MAX_CLIENTS)
+        links = with_each(
+            [Link()] * clients, gain_db=gain_db, fading=fading, rician_k_db=rician_k_db, profile=profile,
+            delay_samples=delay_samples, stream_offset_samples=stream_offset_samples, cfo_hz=cfo_hz,
+            clock_ppm=clock_ppm, clock_walk_ppm=clock_walk_ppm,
+        )  # fmt: skip
+        receivers = with_each(
+            [Receiver()] * 1, snr_db=snr_db, noise_alpha=noise_alpha, adc_bits=adc_bits, adc_full_scale=adc_full_scale
+        )
+        self._air = StreamingChannel(
+            links,
+            receivers[0],
+            sample_rate_hz,
+            seed,
+            clock_seed=clock_seed,
+            coherence_samples=coherence_samples,
+            max_delay_samples=max_delay_samples,
+            max_drift_samples=max_drift_samples,
+        )
+        ChannelBlock.__init__(self, "OAC Multiple-Access Channel", self._air, clients, 1, chunk_samples)
+
+    @property
+    def receiver(self) -> Receiver:
+        return self._air.receiver
+
+    def pass_on(self, input_items: Any, output_items: Any) -> None:
+        output_items[0][:] = self._air.push(input_items)

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What can be set about the search for triggers, in every block that has one."""
+
+from __future__ import annotations
+
+from oac_blocks.dsp.receive.trigger_search import TriggerSearch
+
+
+class SearchSetters:
+    """``_search`` is the block's own."""
+
+    _search: TriggerSearch
+
+    def set_false_alarm_per_sample(self, false_alarm_per_sample: float) -> None:
+        self._search.set_false_alarm(false_alarm_per_sample)
+
+    def set_min_snr_db(self, min_snr_db: float) -> None:
+        self._search.set_min_snr_db(min_snr_db)
+
+    def set_tracking(self, tracking: bool) -> None:
+        self._search.set_tracking(tracking)
+
+    def set_lost_after_samples(self, lost_after_samples: int) -> None:
+        self._search.set_lost_after_samples(lost_after_samples)

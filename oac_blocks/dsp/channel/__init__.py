@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The channel: fading, noise, clocks and resampling; for whole bursts, and for streams without an end."""
+
+from oac_blocks.dsp.channel.multiple_access import (
+    MAX_PPM,
+    Link,
+    Receiver,
+    Reception,
+    clock_rates_ppm,
+    draw_impulse_responses,
+    positions,
+    positions_at,
+    shift,
+    transmit,
+)
+
+__all__ = [
+    "MAX_PPM",
+    "Link",
+    "Receiver",
+    "Reception",
+    "clock_rates_ppm",
+    "draw_impulse_responses",
+    "positions",
+    "positions_at",
+    "shift",
+    "transmit",
+]

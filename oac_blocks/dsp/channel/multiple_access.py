@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The multiple-access channel: each burst through its own clock, oscillator and echoes, added up at the server.
+
+A client whose clock runs fast by ``clock_ppm`` has sent ``1 + clock_ppm 1e-6`` of its samples by the time the server
+has taken one; its burst's sample m arrives at server time ``stream_offset + delay + m / (1 + ppm 1e-6)``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from oac_blocks.dsp.channel import noise
+from oac_blocks.dsp.channel.fading import FADINGS, PROFILES, DelayProfile, impulse_responses
+from oac_blocks.dsp.channel.resampling import resample
+from oac_blocks.dsp.checks import complex_array, generator, integer, real, require
+from oac_blocks.dsp.phasor import phasors
+
+MAX_PPM = 1000.0
+_WALK_STEP = 1024  # samples over which a walking clock keeps its rate
+_PIECE = 4096
+_TAIL = 16  # samples behind the latest burst, for the ringing of a fractional delay
+
+
+@dataclass(frozen=True)
+class Link:
+    """One client's way to the server. Fading is drawn anew for each burst, the rest is as given."""
+
+    gain_db: float = 0.0
+    fading: str = "none"
+    rician_k_db: float = 10.0
+    profile: str | DelayProfile = "flat"
+    cfo_hz: float = 0.0
+    clock_ppm: float = 0.0
+    clock_walk_ppm: float = 0.0  # standard deviation of the rate's random walk after one second
+    delay_samples: float = 0.0
+    stream_offset_samples: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("gain_db", "rician_k_db", "cfo_hz", "delay_samples"):
+            real(name, getattr(self, name))
+        real("clock_ppm", self.clock_ppm, -MAX_PPM, MAX_PPM)
+        real("clock_walk_ppm", self.clock_walk_ppm, 0.0, MAX_PPM)
+        integer("stream_offset_samples", self.stream_offset_samples, -(1 << 40))
+        require(self.fading in FADINGS, "fading", repr(self.fading), f"one of {', '.join(FADINGS)}")
+        known = isinstance(self.profile, DelayProfile) or (isinstance(self.profile, str) and self.profile in PROFILES)
+        require(known, "profile", repr(self.profile), f"a DelayProfile or one of {', '.join(PROFILES)}")
+
+    def delay_profile(self) -> DelayProfile:
+        return self.profile if isinstance(self.profile, DelayProfile) else PROFILES[self.profile]
+
+    def arrival_samples(self) -> float:
+        return self.stream_offset_samples + self.delay_samples
+
+
+@dataclass(frozen=True)
+class Receiver:
+    """The server's front end. ``snr_db`` is the energy of a unit subcarrier over the noise variance of a subcarrier."""
+
+    snr_db: float | None = None
+    noise_alpha: float = 2.0  # 2 is Gaussian; below, alpha-stable with heavy tails
+    adc_bits: int | None = None
+    adc_full_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.snr_db is not None:
+            real("snr_db", self.snr_db, -200.0, 200.0)
+        real("noise_alpha", self.noise_alpha, 0.0, 2.0, open_low=True)
+        if self.adc_bits is not None:
+            integer("adc_bits", self.adc_bits, 1, 24)
+        real("adc_full_scale", self.adc_full_scale, 0.0, open_low=True)
+
+    def noise_power(self) -> float:
+        return 0.0 if self.snr_db is None else float(10 ** (-self.snr_db / 10))
+
+    def receive(self, x: npt.NDArray[np.complex64], rng: np.random.Generator) -> npt.NDArray[np.complex64]:
+        if self.snr_db is not None:
+            x = x + noise.complex_alpha_stable(x.shape, self.noise_alpha, self.noise_power(), rng)
+        if self.adc_bits is not None:
+            x = noise.quantise(x, self.adc_bits, self.adc_full_scale)
+        return x
+
+
+@dataclass(frozen=True)
+class Reception:
+    """What the server took in, and the truth behind it."""
+
+    samples: npt.NDArray[np.complex64]
+    impulse_responses: npt.NDArray[np.complex64]  # (N, taps), gain included
+    links: tuple[Link, ...] = field(default=())  # as they are at the end of the burst: the clocks have walked
+
+
+def transmit(
+    bursts: npt.ArrayLike,
+    links: Sequence[Link],
+    receiver: Receiver,
+    sample_rate_hz: float,
+    rng: np.random.Generator,
+    samples: int | None = None,
+) -> Reception:
+    """Bursts (N, n), one for each link, to the samples that the server takes from its time 0 on.
+
+    ``samples`` is how many it takes; by default all that the bursts and their echoes reach.
+    """
+    bursts, rng = complex_array("bursts", bursts, min_ndim=2), generator("rng", rng)
+    fits = bursts.ndim == 2 and len(bursts) == len(links)
+    require(fits, "bursts", f"shape {bursts.shape}", f"of shape ({len(links)} links, n)")
+    length = bursts.shape[1]
+    sample_rate_hz = real("sample_rate_hz", sample_rate_hz, 0.0, open_low=True)
+
+    taps = draw_impulse_responses(links, sample_rate_hz, rng)
+    if samples is None:
+        samples = _reach(links, length) + taps.shape[-1] - 1 + _TAIL
+    samples = integer("samples", samples, 1)
+
+    arrived, walked = shift(bursts, links, sample_rate_hz, samples, rng)
+    arrived = taps * arrived if taps.shape[-1] == 1 else _convolve(arrived, taps)
+    cfo = np.array([link.cfo_hz for link in links])
+    if np.any(cfo):
+        arrived *= phasors(2 * np.pi * cfo / sample_rate_hz, samples)
+    return Reception(receiver.receive(arrived.sum(axis=0), rng), taps, walked)
+
+
+def draw_impulse_responses(
+    links: Sequence[Link], sample_rate_hz: float, rng: np.random.Generator
+) -> npt.NDArray[np.complex64]:
+    """A realisation of each link's echoes and gain, (N, taps), the shorter ones filled up with zeros."""
+    drawn = [
+        impulse_responses(1, link.delay_profile(), link.fading, sample_rate_hz, rng, link.rician_k_db)[0]
+        * np.float32(10 ** (link.gain_db / 20))
+        for link in links
+    ]
+    taps = np.zeros((len(links), max(map(len, drawn))), np.complex64)
+    for row, response in zip(taps, drawn, strict=True):
+        row[: len(response)] = response
+    return taps
+
+
+def shift(
+    bursts: npt.NDArray[np.complex64],
+    links: Sequence[Link],
+    sample_rate_hz: float,
+    samples: int,
+    rng: np.random.Generator,
+) -> tuple[npt.NDArray[np.complex64], tuple[Link, ...]]:
+    """Each burst as the server's clock sees it, (N, samples), and the links with their clocks walked on."""
+    arrival = np.array([link.arrival_samples() for link in links])
+    if not any(map(_moves, links)) and np.all(arrival == np.rint(arrival)):
+        return _shift_whole(bursts, arrival.astype(np.int64), samples), tuple(links)
+    rates, ends = clock_rates_ppm(links, sample_rate_hz, samples, rng)
+    walked = tuple(dataclasses.replace(link, clock_ppm=float(end)) for link, end in zip(links, ends, strict=True))
+    return resample(bursts, positions(arrival, rates, samples)), walked
+
+
+def clock_rates_ppm(
+    links: Sequence[Link], sample_rate_hz: float, samples: int, rng: np.random.Generator
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Rate errors in ppm (N, steps), one for each 1,024 server samples, and the rates (N,) after the last one."""
+    steps = -(-samples // _WALK_STEP)
+    start = np.array([[link.clock_ppm] for link in links])
+    sigma = np.array([[link.clock_walk_ppm] for link in links]) * np.sqrt(_WALK_STEP / sample_rate_hz)
+    if not np.any(sigma):
+        return np.repeat(start, steps, axis=1), start[:, 0]
+    walk = np.cumsum(rng.standard_normal((len(links), steps)) * sigma, axis=1)
+    path = np.clip(np.concatenate((start, start + walk), axis=1), -MAX_PPM, MAX_PPM)
+    return path[:, :-1], path[:, -1]
+
+
+def positions(
+    arrival_samples: npt.NDArray[np.float64], rates_ppm: npt.NDArray[np.float64], samples: int
+) -> npt.NDArray[np.float64]:
+    """Where in each client's burst the server's samples 0 .. samples-1 fall, (N, samples)."""
+    rate = 1e-6 * rates_ppm
+    lead = _leads(arrival_samples, rate)
+    at = np.arange(_WALK_STEP) * rate[..., None] + lead[..., None]
+    at = at.reshape(len(at), -1)[:, :samples]
+    at += np.arange(samples) - arrival_samples[:, None]
+    return at
+
+
+def positions_at(
+    arrival_samples: npt.NDArray[np.float64], rates_ppm: npt.NDArray[np.float64], at_samples: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """As :func:`positions`, but at these samples of the server alone, (N, len(at_samples))."""
+    rate = 1e-6 * rates_ppm
+    step, since = np.divmod(at_samples, _WALK_STEP)
+    return _leads(arrival_samples, rate)[:, step] + since * rate[:, step] + (at_samples - arrival_samples[:, None])
+
+
+def _leads(arrival_samples: npt.NDArray[np.float64], rate: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The clock's lead when each step begins, counted from the burst's arrival: sample 0 comes exactly then."""
+    lead = np.cumsum(rate * _WALK_STEP, axis=1) - rate * _WALK_STEP
+    step = np.clip(arrival_samples // _WALK_STEP, 0, rate.shape[1] - 1).astype(np.int64)[:, None]
+    since = arrival_samples[:, None] - _WALK_STEP * step
+    lead -= np.take_along_axis(lead, step, axis=1) + np.take_along_axis(rate, step, axis=1) * since
+    return lead
+
+
+def _reach(links: Sequence[Link], length: int) -> int:
+    """Server samples until the last burst of ``length`` samples is through, however its clock runs."""
+    stretch = [1e-6 * length * (abs(link.clock_ppm) + 10 * link.clock_walk_ppm) for link in links]
+    return length + max(
+        0, max(int(np.ceil(link.arrival_samples() + s)) for link, s in zip(links, stretch, strict=True))
+    )
+
+
+def _moves(link: Link) -> bool:
+    return link.clock_ppm != 0 or link.clock_walk_ppm != 0
+
+
+def _shift_whole(
+    bursts: npt.NDArray[np.complex64], arrival: npt.NDArray[np.int64], samples: int
+) -> npt.NDArray[np.complex64]:
+    """Delays of whole samples: copies, exact to the bit."""
+    shifted = np.zeros((len(bursts), samples), np.complex64)
+    for row, burst, first in zip(shifted, bursts, arrival, strict=True):
+        piece = burst[max(0, -first) : max(0, samples - first)]
+        row[max(0, first) : max(0, first) + len(piece)] = piece
+    return shifted
+
+
+def _convolve(x: npt.NDArray[np.complex64], taps: npt.NDArray[np.complex64]) -> npt.NDArray[np.complex64]:
+    """Echo by echo: channels have a few of them, and most taps between are zero. In pieces that stay in the cache."""
+    delays = np.flatnonzero(np.any(taps, axis=0))
+    y = np.zeros_like(x)
+    for start in range(0, x.shape[-1], _PIECE):
+        piece = y[:, start : start + _PIECE]
+        for delay in delays[delays < start + piece.shape[-1]]:
+            skip = max(0, delay - start)
+            first = start + skip - delay
+            piece[:, skip:] += taps[:, delay, None] * x[:, first : first + piece.shape[-1] - skip]
+    return y

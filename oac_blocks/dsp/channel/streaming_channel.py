@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The air for streams without an end, chunk by chunk: clients up to the server, and the server down to the clients.
+
+Latency. ``push`` takes n samples of each sender and returns n of each receiver: those that arrived ``latency_samples``
+ago. The latency is constant, and how the streams are cut changes nothing. Settings apply from the next block of 1,792
+samples on; the rest goes on: phases stay continuous, and a clock keeps the drift that it has gathered.
+
+Radios. A ``Link`` describes a client's radio. In both directions a positive ``clock_ppm`` is a fast clock of the client
+and a positive ``cfo_hz`` an oscillator of the client that is too high: where the link up runs at p and turns by +f, the
+link down runs at 1 / (1 + p) - 1 and turns by -f. Channels with the same ``clock_seed`` have the same clocks: client i
+walks alike in both, however many others there are. Then what a client sends n of its samples after it heard something
+reaches the server after a constant time, but for n times the change of its rate. Channels with the same ``seed`` draw
+the same fading for client i, so that up and down are reciprocal; give them two seeds for fading of their own. Noise is
+always each receiver's own.
+
+Slips. All streams of a flowgraph advance one to one, so a fast client's samples run out in the end, and a slow one's
+pile up. The channel holds ``max_drift_samples`` of them either way: at the default and 20 ppm that lasts 800 million
+samples. Then the client slips, as a real radio's buffers do: its count of samples is set back by that many, and
+``slips`` counts it. Up, the server hears so many of the client's samples again (a fast client) or never (a slow one);
+down, so many of the client's own sample times are missing from what it hears, or come again. Each stream jumps once,
+at the same count of the client. What is under way then is spoilt, and a client that hears before one jump and answers
+after the other is off by the jump; once both are over, the round trip is what it was before.
+
+Delay. ``stream_offset_samples + delay_samples`` of a link, in the server's samples, is at most ``max_delay_samples``
+either way; early is possible because of the latency. Echoes reach back 1,792 samples at most.
+
+Fading is drawn at the start, when its kind changes, every ``coherence_samples`` of the receiver (0: never), and by
+``redraw``. Samples that are NaN, infinite or absurdly large are taken as silence and counted in ``bad_samples``. The
+same seeds give the same run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from oac_blocks.dsp.channel.front_end import FrontEnd
+from oac_blocks.dsp.channel.multiple_access import MAX_PPM, Link, Receiver
+from oac_blocks.dsp.channel.resampling import BLOCK, HOP
+from oac_blocks.dsp.channel.streaming_link import MAX_ECHO_SAMPLES, Direction, LinkStream
+from oac_blocks.dsp.checks import integer, real, require
+from oac_blocks.dsp.sample_history import SampleHistory, Samples
+
+MIN_COHERENCE_SAMPLES = 64
+_UP, _DOWN, _FADING, _CLOCK = range(4)  # what a seed's branches are for
+Chunk = npt.ArrayLike | Sequence[npt.NDArray[np.complex64]]
+
+
+class StreamingAir:
+    """What both directions share: link i takes one sender's samples and adds to those of one receiver."""
+
+    def __init__(
+        self,
+        direction: Direction,
+        links: Sequence[Link],
+        receivers: Sequence[Receiver],
+        sample_rate_hz: float,
+        seed: int,
+        clock_seed: int,
+        coherence_samples: int,
+        max_delay_samples: int,
+        max_drift_samples: int,
+    ) -> None:
+        require(len(links) > 0, "links", "none", "at least one link")
+        self._direction = direction
+        self._sample_rate_hz = real("sample_rate_hz", sample_rate_hz, 0.0, open_low=True)
+        self._seed = integer("seed", seed, 0)
+        self._clock_seed = integer("clock_seed", clock_seed, 0)
+        self._max_delay_samples = integer("max_delay_samples", max_delay_samples, 0, 1 << 24)
+        self._max_drift_samples = integer("max_drift_samples", max_drift_samples, 16, 1 << 24)
+        self._links, self._receivers = tuple(links), tuple(receivers)
+        self.set_links(links)
+        self.set_coherence_samples(coherence_samples)
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew at time 0, with the present settings and the seeds' own noise, fading and clocks."""
+        clients, up = range(len(self._links)), self._direction == "up"
+        self._streams = [
+            LinkStream(
+                link,
+                self._direction,
+                self._sample_rate_hz,
+                self._max_drift_samples,
+                np.random.SeedSequence(self._clock_seed, spawn_key=(_CLOCK, i)),
+                np.random.SeedSequence(self._seed, spawn_key=(_FADING, i)),
+            )
+            for i, link in enumerate(self._links)
+        ]
+        self._histories = [SampleHistory(self._reach) for _ in (clients if up else range(1))]
+        self._front_ends = [
+            FrontEnd(np.random.SeedSequence(self._seed, spawn_key=(_UP if up else _DOWN, i)))
+            for i in range(len(self._receivers))
+        ]
+        self._redraw = False
+        self.bad_samples = 0
+        self._time = 0  # what the receivers have received so far
+        self._ready = np.zeros((len(self._receivers), self.latency_samples), np.complex64)
+
+    @property
+    def _reach(self) -> int:
+        """How far from its undelayed place a block may have to look, either way."""
+        furthest = self._max_delay_samples + self._max_drift_samples
+        guards = BLOCK - HOP  # half of it is free, and more than a clock gains or loses over a usual reach
+        return furthest + guards + max(0, int(1e-6 * MAX_PPM * furthest) - guards // 4)
+
+    @property
+    def latency_samples(self) -> int:
+        return self._reach + HOP
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        return self._links
+
+    @property
+    def receivers(self) -> tuple[Receiver, ...]:
+        return self._receivers
+
+    @property
+    def coherence_samples(self) -> int:
+        return self._coherence_samples
+
+    @property
+    def impulse_responses(self) -> list[Samples]:
+        """Of each client's link, as they are now, gain included."""
+        return [stream.impulse_response for stream in self._streams]
+
+    @property
+    def clock_ppm(self) -> tuple[float, ...]:
+        """Where the clients' clocks have walked to."""
+        return tuple(stream.clock_ppm for stream in self._streams)
+
+    @property
+    def drift_samples(self) -> tuple[float, ...]:
+        """By how much each client's clock has run ahead since the start or its last slip."""
+        return tuple(stream.drift_samples for stream in self._streams)
+
+    @property
+    def slips(self) -> tuple[int, ...]:
+        """How often each client's drift outgrew the buffer."""
+        return tuple(stream.slips for stream in self._streams)
+
+    def set_links(self, links: Sequence[Link]) -> None:
+        clients = len(self._links)
+        require(len(links) == clients, "links", f"{len(links)} links", f"one for each of {clients} clients")
+        limit = self._max_delay_samples
+        for link in links:
+            real("stream_offset_samples + delay_samples", link.arrival_samples(), -limit, limit)
+            span = max(link.delay_profile().delays_seconds) * self._sample_rate_hz
+            allowed = f"a profile of at most {MAX_ECHO_SAMPLES} samples"
+            require(span < MAX_ECHO_SAMPLES, "profile", f"one of {span:.0f} samples", allowed)
+        self._links = tuple(links)
+
+    def set_receivers(self, receivers: Sequence[Receiver]) -> None:
+        there = len(self._receivers)
+        require(len(receivers) == there, "receivers", f"{len(receivers)} receivers", f"one for each of {there}")
+        self._receivers = tuple(receivers)
+
+    def set_coherence_samples(self, coherence_samples: int) -> None:
+        samples = integer("coherence_samples", coherence_samples, 0)
+        allowed = f"0 or at least {MIN_COHERENCE_SAMPLES}"
+        require(samples == 0 or samples >= MIN_COHERENCE_SAMPLES, "coherence_samples", samples, allowed)
+        self._coherence_samples = samples
+
+    def redraw(self) -> None:
+        """Draw the fading of all clients anew, from the next block on."""
+        self._redraw = True
+
+    def _push(self, chunk: Sequence[npt.ArrayLike]) -> Samples:
+        """The senders' next n samples to the receivers', (receivers, n)."""
+        rows = [np.asarray(row, np.complex64) for row in chunk]
+        shapes = {row.shape for row in rows}
+        fits = len(rows) == len(self._histories) and len(shapes) == 1 and rows[0].ndim == 1
+        wanted = f"of shape ({len(self._histories)} {'clients' if self._direction == 'up' else 'server'}, n)"
+        require(fits, "chunk", f"{len(rows)} rows of shapes {sorted(shapes)}", wanted)
+        samples = len(rows[0])
+        for history, row in zip(self._histories, rows, strict=True):
+            self.bad_samples += history.push(row)
+        ready = self._ready.shape[1]
+        blocks = -(-(samples - ready) // HOP)
+        if blocks > 0:
+            received = np.zeros((len(self._receivers), ready + blocks * HOP), np.complex64)
+            received[:, :ready] = self._ready
+            self._receive(received[:, ready:])
+            self._ready = received
+        out, self._ready = self._ready[:, :samples], self._ready[:, samples:].copy()
+        return out
+
+    def _receive(self, out: Samples) -> None:
+        """Fill (receivers, whole blocks) of zeros with what arrives next."""
+        redraw, self._redraw = self._redraw, False
+        links, receivers, coherence = self._links, self._receivers, self._coherence_samples
+        for i, (stream, link) in enumerate(zip(self._streams, links, strict=True)):
+            stream.apply(link)
+            if redraw:
+                stream.redraw()
+            sender, receiver = (i, 0) if self._direction == "up" else (0, i)
+            stream.add_to(out[receiver], self._histories[sender], self._time, coherence)
+        self._time += out.shape[1]
+        for front_end, row, its in zip(self._front_ends, out, receivers, strict=True):
+            front_end.receive(row, its)
+        for history in self._histories:
+            history.forget(self._time - self._reach)
+
+
+class StreamingChannel(StreamingAir):
+    """N client streams to the server's, sample for sample."""
+
+    def __init__(
+        self,
+        links: Sequence[Link],
+        receiver: Receiver,
+        sample_rate_hz: float,
+        seed: int,
+        *,
+        clock_seed: int = 1,
+        coherence_samples: int = 0,
+        max_delay_samples: int = 4096,
+        max_drift_samples: int = 16_384,
+    ) -> None:
+        super().__init__(
+            "up", links, [receiver], sample_rate_hz, seed, clock_seed, coherence_samples, max_delay_samples,
+            max_drift_samples,
+        )  # fmt: skip
+
+    @property
+    def receiver(self) -> Receiver:
+        return self._receivers[0]
+
+    def set_receiver(self, receiver: Receiver) -> None:
+        self.set_receivers([receiver])
+
+    def push(self, chunk: Chunk) -> Samples:
+        """The next samples of each client (N, n), complex64, to the server's next n."""
+        return self._push(_rows(chunk))[0]
+
+
+class StreamingBroadcast(StreamingAir):
+    """The server's stream to those of N clients, sample for sample, each with a receiver of its own."""
+
+    def __init__(
+        self,
+        links: Sequence[Link],
+        receivers: Sequence[Receiver],
+        sample_rate_hz: float,
+        seed: int,
+        *,
+        clock_seed: int = 1,
+        coherence_samples: int = 0,
+        max_delay_samples: int = 4096,
+        max_drift_samples: int = 16_384,
+    ) -> None:
+        fits = len(receivers) == len(links)
+        require(fits, "receivers", f"{len(receivers)} receivers", f"one for each of {len(links)} clients")
+        super().__init__(
+            "down", links, receivers, sample_rate_hz, seed, clock_seed, coherence_samples, max_delay_samples,
+            max_drift_samples,
+        )  # fmt: skip
+
+    def push(self, chunk: npt.ArrayLike) -> Samples:
+        """The server's next n samples, complex64, to the next n of each client, (N, n)."""
+        return self._push([chunk])
+
+
+def _rows(chunk: Chunk) -> list[npt.ArrayLike]:
+    return list(chunk) if isinstance(chunk, Sequence | np.ndarray) else list(np.asarray(chunk))

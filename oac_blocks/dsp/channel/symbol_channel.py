@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Many clients' bursts as the server's FFT windows see them: ``channel.transmit``, symbol by symbol.
+
+A symbol that covers the whole window is a sum of endless tones there. A delay turns each tone, echoes weigh it, and
+what a clock or an oscillator drifts within one symbol is a short Taylor series about the window's middle. Its terms add
+up over the clients before the inverse FFT, so a client costs a few products on its subcarriers and no FFT of its own.
+
+Left out is how the joints of symbols ring through a fractional delay. For a client in time that is -63 dB on the
+subcarriers in use and -56 dB beside them, half a sample off, and nothing for whole samples. Who comes so early or late
+that a joint stands near a window, or drifts so much that the series is long, must go through ``channel.transmit``:
+:meth:`SymbolChannel.seen` says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from oac_blocks.dsp.channel.multiple_access import Link, positions_at
+from oac_blocks.dsp.checks import integer
+from oac_blocks.dsp.waveform import ofdm
+from oac_blocks.dsp.waveform.frame import FrameLayout
+from oac_blocks.dsp.waveform.numerology import Numerology
+
+ComplexArray = npt.NDArray[np.complex64]
+
+JOINT_MARGIN_SAMPLES = 16.0  # between a symbol's joint and the window: closer, and the ringing shows
+_RINGING = 1.5e-6  # measured with the default numerology, the mean over all fractions of a sample
+_HIGHEST_FREQUENCY = 0.4  # cycles a sample, that the band may reach: the ringing is at 0.5
+_PIECE_SYMBOLS = 64  # at a time: the arrays stay in the cache, and a clock keeps its rate for so long
+_SERIES_ERROR = 1e-4  # relative, -80 dB
+LONGEST_SERIES = 6
+_WANDERING_RAD = 1e-4  # that a walking clock may turn a tone within half a piece
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a path does to each subcarrier in the middle of each symbol's window, and how that drifts."""
+
+    turns: ComplexArray  # (pieces + groups, active): in the middle of each piece of payload, and in each sync symbol
+    per_symbol: ComplexArray  # (piece, active): from a piece's middle to its other symbols
+    drift: ComplexArray  # (LONGEST_SERIES, active): a tone's turn in a sample, over the order of the series' term
+
+
+class SymbolChannel:
+    """For one burst: in time it arrives at ``nominal_samples``, and windows begin ``early_samples`` into the prefix."""
+
+    def __init__(self, layout: FrameLayout, nominal_samples: int, early_samples: int) -> None:
+        num = layout.num
+        self.layout, self.nominal_samples = layout, integer("nominal_samples", nominal_samples, 0)
+        self.early_samples = integer("early_samples", early_samples, 0, num.cp_samples)
+        self.middle_samples = num.cp_samples - self.early_samples + num.fft_size // 2  # of the window, in its symbol
+        self.pieces = _pieces(layout)
+        self.sync_symbols = layout.sync_symbols()
+        middles = [frame.start + (frame.stop - frame.start) // 2 for frame, _ in self.pieces]
+        self._symbols = np.concatenate((middles, self.sync_symbols, (0, layout.symbols - 1))).astype(np.int64)
+        self._frequencies_rad = 2 * np.pi * num.subcarrier_frequencies()
+
+    def seen(
+        self, links: Sequence[Link], taps: Sequence[ComplexArray], rates_ppm: npt.NDArray[np.float64]
+    ) -> list[Seen | None]:
+        """Paths with these echoes, (taps,) each, and clock rates (N, steps), as ``channel.transmit`` draws them.
+
+        ``None`` for a client that the windows do not show whole.
+        """
+        num = self.layout.num
+        low, high = 1e-6 * rates_ppm.min(axis=1), 1e-6 * rates_ppm.max(axis=1)
+        rate = (low + high) / 2
+        cfo_rad = 2 * np.pi / num.sample_rate_hz * np.array([link.cfo_hz for link in links])
+        arrival = np.array([link.arrival_samples() for link in links])
+        symbol_starts = num.symbol_samples * self._symbols + self.middle_samples
+        lead = positions_at(arrival, rates_ppm, self.nominal_samples + symbol_starts) - symbol_starts
+        wandering_rad = (high - low) * np.pi * num.symbol_samples * _PIECE_SYMBOLS / 4
+        whole = (wandering_rad <= _WANDERING_RAD) & self._shows(lead[:, -2:], np.array([len(own) for own in taps]))
+
+        turning = cfo_rad[:, None] * (self.nominal_samples + symbol_starts[:-2])
+        turns = np.exp(1j * (lead[:, :-2, None] * self._frequencies_rad + turning[..., None])).astype(np.complex64)
+        drift = 1j * (self._frequencies_rad * rate[:, None] + cfo_rad[:, None])
+        per_symbol = _powers(np.exp(num.symbol_samples * drift))
+        per_order = (drift[:, None] / np.maximum(1, np.arange(LONGEST_SERIES))[:, None]).astype(np.complex64)
+        for own, response, client_rate in zip(turns, taps, rate, strict=True):
+            own *= self._response(response, float(client_rate))
+        return [
+            Seen(turns[i], per_symbol[i], per_order[i])
+            if whole[i] and series_length(self.largest_drift_rad(link)) <= LONGEST_SERIES
+            else None
+            for i, link in enumerate(links)
+        ]
+
+    def _shows(self, ends: npt.NDArray[np.float64], taps: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Are all joints outside the windows? ``ends`` (N, 2) is how far ahead clients are in the first and last."""
+        num = self.layout.num
+        behind = self.early_samples - ends.max(axis=1)
+        before = num.cp_samples - self.early_samples - (taps - 1) + ends.min(axis=1)
+        # Delays of whole samples do not ring.
+        margin = np.where(np.all(ends == np.rint(ends), axis=1), 0.0, JOINT_MARGIN_SAMPLES)
+        shows: npt.NDArray[np.bool_] = np.minimum(behind, before) >= margin
+        return shows
+
+    def largest_drift_rad(self, link: Link) -> float:
+        """How far clock and oscillator turn the outermost tone from the window's middle to its end."""
+        num = self.layout.num
+        turn = np.pi * 1e-6 * abs(link.clock_ppm) + 2 * np.pi * abs(link.cfo_hz) / num.sample_rate_hz
+        return num.fft_size / 2 * turn
+
+    def _response(self, taps: ComplexArray, rate: float) -> npt.NDArray[np.complex64] | np.complex64:
+        if len(taps) == 1:
+            return taps[0]
+        echoes = np.flatnonzero(taps)
+        # An echo from d samples ago was sent d (1 + rate) of the client's samples ago.
+        ramps = np.exp(-1j * (1 + rate) * self._frequencies_rad[:, None] * echoes)
+        response: npt.NDArray[np.complex64] = (ramps @ taps[echoes].astype(np.complex128)).astype(np.complex64)
+        return response
+
+
+class SymbolSum:
+    """The sum of the clients' subcarriers, one after the other; ``links`` are all that may be added."""
+
+    def __init__(self, channel: SymbolChannel, links: Sequence[Link]) -> None:
+        layout = channel.layout
+        largest = max(map(channel.largest_drift_rad, links), default=0.0)
+        terms = min(series_length(largest), LONGEST_SERIES)
+        self._channel, self._is_empty = channel, True
+        self._sums = np.zeros((terms, layout.symbols, layout.num.active_subcarriers), np.complex64)
+
+    def add(self, payload: ComplexArray, sync: ComplexArray, seen: Seen) -> None:
+        """A client's payload (payload_symbols, active), with its sync symbol (active,) in front of each group."""
+        self._is_empty = False
+        for (frame_rows, payload_rows), turns in zip(self._channel.pieces, seen.turns, strict=False):
+            rows = payload[payload_rows]
+            first = _PIECE_SYMBOLS // 2 - len(rows) // 2
+            turned = seen.per_symbol[first : first + len(rows)] * turns
+            turned *= rows
+            self._add(frame_rows, turned, seen)
+        self._add(self._channel.sync_symbols, seen.turns[len(self._channel.pieces) :] * sync, seen)
+
+    def _add(self, rows: slice | npt.NDArray[np.int64], turned: ComplexArray, seen: Seen) -> None:
+        self._sums[0, rows] += turned
+        for order in range(1, len(self._sums)):
+            turned *= seen.drift[order]
+            self._sums[order, rows] += turned
+
+    def add_to(self, samples: ComplexArray) -> None:
+        """To what the server takes in from ``nominal_samples`` on, (layout.samples,)."""
+        if self._is_empty:
+            return
+        num = self._channel.layout.num
+        since = (np.arange(num.symbol_samples) - self._channel.middle_samples).astype(np.float32)
+        terms = [ofdm.modulate(one, num).reshape(-1, num.symbol_samples) for one in self._sums]
+        total = terms.pop()
+        for term in reversed(terms):
+            total *= since
+            total += term
+        samples += total.reshape(-1)
+
+
+def mean_ringing(num: Numerology) -> float:
+    """Power of what is left out on a subcarrier beside the band, of one client in time; in the band it is a fifth.
+
+    A joint is a step of as many tones of amplitude 1/sqrt(n) as are active, and one of n subcarriers gets 1/n of it.
+    """
+    if (num.active_subcarriers + num.dc_nulls) / 2 > _HIGHEST_FREQUENCY * num.fft_size:
+        return math.inf
+    return _RINGING * (num.active_subcarriers / 192) * (256 / num.fft_size) ** 2
+
+
+def series_length(argument_rad: float) -> int:
+    """Terms of e^{jx}'s Taylor series that leave less than the permitted error; many if x is large."""
+    terms = 1
+    while terms <= LONGEST_SERIES and argument_rad**terms / math.factorial(terms) > _SERIES_ERROR:
+        terms += 1
+    return terms
+
+
+def _pieces(layout: FrameLayout) -> list[tuple[slice, slice]]:
+    """Runs of payload symbols without a sync symbol between them: where in the frame, where in the payload."""
+    pieces, start = [], 0
+    for group, size in enumerate(layout.group_symbols().tolist()):
+        for first in range(0, size, _PIECE_SYMBOLS):
+            stop = min(size, first + _PIECE_SYMBOLS)
+            payload = slice(start + first, start + stop)
+            pieces.append((slice(payload.start + group + 1, payload.stop + group + 1), payload))
+        start += size
+    return pieces
+
+
+def _powers(z: npt.NDArray[np.complex128]) -> ComplexArray:
+    """z^q for q = -piece/2 .. piece/2 - 1, by doubling: (N, active) to (N, piece, active)."""
+    table = np.empty((len(z), _PIECE_SYMBOLS, z.shape[1]), np.complex64)
+    table[:, 0] = z ** -(_PIECE_SYMBOLS // 2)
+    rows, power = 1, z
+    while rows < _PIECE_SYMBOLS:
+        np.multiply(table[:, :rows], power[:, None].astype(np.complex64), out=table[:, rows : 2 * rows])
+        rows, power = 2 * rows, power * power
+    return table

@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The server's receive stream, round by round: its own trigger, then the clients' answers to it.
+
+The server hears its own trigger, counts ``answer_samples`` on from there, and takes the payload's frame or the slots of
+an acquire round. The stream is cut at the nearest sample; the fraction goes into the offsets. From a trigger to the end
+of its round no other can come, and none is looked for: that makes it fast. Where the search stops and goes on depends
+on the samples alone, and so does the result, however the stream is cut into pieces.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from oac_blocks.dsp import bounds
+from oac_blocks.dsp.checks import integer, real, require
+from oac_blocks.dsp.receive import acquisition, burst_snr
+from oac_blocks.dsp.receive.detection import DEFAULT_FALSE_ALARM, Detection, bank_up_to
+from oac_blocks.dsp.receive.shared_burst import estimate_burst
+from oac_blocks.dsp.receive.trigger_search import DEFAULT_MIN_SNR_DB, TriggerSearch
+from oac_blocks.dsp.waveform import frame, fsk_mv, ofdm
+from oac_blocks.dsp.waveform.frame import FrameLayout
+from oac_blocks.dsp.waveform.numerology import Numerology
+from oac_blocks.dsp.waveform.round_layout import KINDS, Kind, RoundLayout
+from oac_blocks.dsp.waveform.trigger import trigger
+
+MOST_VOTES = 1 << 26
+_SPAN_ROWS = 16
+_LARGEST_SAMPLE = 1e15  # beyond it energies overflow in float32, and it is no sample of any radio
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class HeardRound:
+    """One trigger and what was heard after it. The vectors have one element for each client, NaN if it was not heard.
+
+    ``offset_samples`` of a payload round is that in the middle of the frame's sync symbols: a client whose clock is off
+    moves through it. ``cfo_rad`` comes from the phases of these symbols, and is unique up to half a turn from one to
+    the next (1.7e-4 rad/sample for 21,880 votes in four groups); an acquire round is too short to tell, and says NaN.
+    ``place_samples`` is where after ``answer_samples`` the offset was measured: in the middle of the frame's sync
+    symbols, or at the client's slot. A clock that is off makes offsets differ from one place to another.
+    """
+
+    round: int
+    kind: Kind
+    trigger_sample: float
+    trigger_snr_db: float  # a sample
+    offset_samples: Floats
+    sigma_samples: Floats
+    power_db: Floats
+    cfo_rad: Floats
+    snr_db: Floats
+    place_samples: Floats
+    soft_votes: npt.NDArray[np.float32] | None = None  # of a payload round
+    energies: npt.NDArray[np.float32] | None = None  # (2, votes), for and against
+    mean_snr_db: float = math.nan  # of the clients heard, echoes included, over the noise beside the band
+
+
+@dataclass(frozen=True)
+class _Expected:
+    round: int
+    kind: Kind
+    votes: int
+
+
+class _OpenRound:
+    """A round whose samples are still coming: ``first`` to ``stop`` of the stream are needed."""
+
+    def __init__(self, expected: _Expected, detection: Detection, layout: RoundLayout) -> None:
+        self.expected, self.detection = expected, detection
+        self.frame: FrameLayout | None = None
+        self.wanted_at = round(detection.time_samples) + layout.answer_samples
+        self.first, self.stop = self.wanted_at, 0
+        if expected.kind == "payload":
+            self.frame = layout.frame(expected.votes)
+            self.stop = self.wanted_at + self.frame.samples
+        else:
+            self.first -= acquisition.MARGIN_SAMPLES
+            self.stop = self.wanted_at + acquisition.samples_needed(layout)
+        self.samples = np.zeros(self.stop - self.first, np.complex64)
+
+    @property
+    def fraction(self) -> float:
+        """Of the trigger, and so of where answers are wanted: -0.5 to 0.5."""
+        return self.detection.time_samples - round(self.detection.time_samples)
+
+    def take(self, samples: npt.NDArray[np.complex64], at: int) -> None:
+        """What is needed of these samples, the first of which is number ``at``."""
+        begin, stop = max(at, self.first), min(at + len(samples), self.stop)
+        if begin < stop:
+            self.samples[begin - self.first : stop - self.first] = samples[begin - at : stop - at]
+
+
+def usual_early_samples(num: Numerology) -> int:
+    """Return how far inside the prefix the FFT window sits unless told otherwise: a third, the rest is for echoes."""
+    return num.cp_samples // 3
+
+
+class ServerStream:
+    """Takes the server's stream in pieces of any size (``push``) and returns the rounds that they complete.
+
+    - ``expect`` says what the next trigger will begin. Without it rounds are counted on, each a payload of ``votes``;
+    - ``early_samples``: how far the FFT window sits inside the prefix, a third of it by default. A client may come so
+      much early, or late by the rest of the prefix less its echoes;
+    - ``false_alarm_per_sample``, ``min_snr_db``, ``tracking``, ``lost_after_samples``, ``span_rows``: of the
+      ``TriggerSearch``. The server's own trigger has no frequency offset, so only offsets up to ``max_cfo_rad`` are
+      searched, 0.025 or more;
+    - ``false_alarm_per_client``: that a silent client is heard in a round of white noise;
+    - ``patience_samples``: a round whose trigger is not heard so many samples after ``expect`` is over, with nobody
+      heard; 0 waits for ever. It counts samples and not seconds, so that a slow machine misses no round.
+    """
+
+    def __init__(
+        self,
+        layout: RoundLayout,
+        votes: int = 21_880,
+        *,
+        early_samples: int | None = None,
+        false_alarm_per_sample: float = DEFAULT_FALSE_ALARM,
+        min_snr_db: float = DEFAULT_MIN_SNR_DB,
+        false_alarm_per_client: float = acquisition.DEFAULT_FALSE_ALARM,
+        max_cfo_rad: float = 0.0,
+        tracking: bool = True,
+        lost_after_samples: int = 20_000_000,
+        span_rows: int = _SPAN_ROWS,
+        patience_samples: int = 0,
+    ) -> None:
+        self._patience = integer("patience_samples", patience_samples, 0)
+        self.search = TriggerSearch(
+            false_alarm_per_sample,
+            min_snr_db,
+            tracking=tracking,
+            lost_after_samples=lost_after_samples,
+            cfo_bank_rad=bank_up_to(max_cfo_rad),
+            span_rows=span_rows,
+        )
+        self.layout = layout
+        self.set_votes(votes)
+        self.set_early_samples(usual_early_samples(layout.num) if early_samples is None else early_samples)
+        self.set_false_alarm_per_client(false_alarm_per_client)
+        # What was searched already when a trigger is found, and may belong to the answers.
+        self._kept = max(0, self.search.latency_samples + acquisition.MARGIN_SAMPLES + 2 - layout.answer_samples)
+        self.reset()
+
+    @property
+    def bad_samples(self) -> int:
+        """Samples that were NaN, infinite or absurdly large, and taken as silence."""
+        return self._bad_samples
+
+    @property
+    def ignored_triggers(self) -> int:
+        """Triggers that were heard before the round of another was over."""
+        return self._ignored
+
+    def set_votes(self, votes: int) -> None:
+        """Of rounds that nothing else is said of, from the next trigger on."""
+        self._votes = integer("votes", votes, 1, MOST_VOTES)
+
+    def set_early_samples(self, early_samples: int) -> None:
+        self._early = integer("early_samples", early_samples, 0, self.layout.num.cp_samples)
+
+    def set_false_alarm_per_client(self, probability: float) -> None:
+        self._false_alarm = real("false_alarm_per_client", probability, 1e-15, 0.5)
+
+    def reset(self) -> None:
+        """Forget the stream and what was expected: the next sample is number 0, and so is the next round."""
+        self.search.reset()
+        self._position = 0  # of the next sample
+        self._history = np.empty(0, np.complex64)  # the last samples before it, while a trigger is looked for
+        self._open: _OpenRound | None = None
+        self._busy_until = 0  # end of the last round
+        self._expected: tuple[int, Kind, int | None] | None = None
+        self._due = math.inf  # the sample at which the expected round counts as missed
+        self._next_round = 0
+        self._bad_samples = 0
+        self._ignored = 0
+
+    def expect(self, round: int, kind: str = "payload", votes: int | None = None) -> None:
+        """What the next trigger begins. The latest word counts: a trigger that nobody heard leaves no trace."""
+        number = integer("round", round, 0)
+        require(kind in KINDS, "kind", repr(kind), f"one of {', '.join(KINDS)}")
+        if votes is not None:
+            votes = integer("votes", votes, 1, MOST_VOTES)
+        self._expected = number, "acquire" if kind == "acquire" else "payload", votes
+        self._due = self._position + self._patience if self._patience else math.inf
+
+    def gap(self, at: int | None = None) -> list[HeardRound]:
+        """The stream broke, and goes on at this sample (by default the next one): a round under way is given up.
+
+        It is returned with nobody heard, so that who waits for it goes on.
+        """
+        broken, self._open = self._open, None
+        left = self._due - self._position
+        self._position = self._busy_until = self._position if at is None else integer("at", at, 0)
+        self._due = self._position + left
+        self._history = self._history[:0]
+        self.search.skip_to(self._position)
+        return [] if broken is None else [self._heard(broken, np.full((5, self.layout.clients), np.nan))]
+
+    def push(self, samples: npt.NDArray[np.complex64]) -> list[HeardRound]:
+        """The rounds that these samples complete, in order of time."""
+        samples = np.asarray(samples)
+        require(samples.ndim == 1, "samples", f"shape {samples.shape}", "one-dimensional")
+        require(samples.dtype == np.complex64, "samples", samples.dtype, "complex64")
+        samples = self._sound(samples)
+        heard: list[HeardRound] = []
+        while len(samples):
+            if self._open is not None:
+                some = samples[: self._open.stop - self._position]
+                self._open.take(some, self._position)
+                self._position += len(some)
+                if self._position == self._open.stop:
+                    # Closed when it is done: a round that cannot be finished is broken, and a gap then says so.
+                    heard.append(self._finish(self._open))
+                    self._open = None
+            else:
+                # Span by span, so that the search stops at the same sample however the stream is cut.
+                some = samples[: int(min(self.search.wanted_samples, max(1, self._due - self._position)))]
+                heard += self._look_at(some)
+                if self._open is None and self._position >= self._due:
+                    heard.append(self._missed())
+            samples = samples[len(some) :]
+        return heard
+
+    def _sound(self, samples: npt.NDArray[np.complex64]) -> npt.NDArray[np.complex64]:
+        parts = np.ascontiguousarray(samples).view(np.float32)
+        # Comparisons with NaN are false: two quick passes find all that is bad.
+        if not len(parts) or (parts.max() < _LARGEST_SAMPLE and parts.min() > -_LARGEST_SAMPLE):
+            return samples
+        pairs = parts.reshape(-1, 2)
+        bad = ~np.all(np.abs(pairs) < _LARGEST_SAMPLE, axis=1)
+        self._bad_samples += int(np.count_nonzero(bad))
+        return np.where(bad, np.complex64(0), samples)
+
+    def _look_at(self, samples: npt.NDArray[np.complex64]) -> list[HeardRound]:
+        """Search one span, or a part of it."""
+        found = deque(self.search.push(samples))
+        self._position += len(samples)
+        if self._kept:
+            self._history = np.concatenate((self._history, samples))[-self._kept :]
+        heard: list[HeardRound] = []
+        while found:
+            detection = found.popleft()
+            if detection.time_samples < self._busy_until:
+                self._ignored += 1
+                continue
+            opened = _OpenRound(self._next_expected(), detection, self.layout)
+            opened.take(self._history, self._position - len(self._history))
+            self._busy_until = opened.stop
+            self._open = opened
+            if opened.stop <= self._position:
+                heard.append(self._finish(opened))
+                self._open = None
+            else:
+                self.search.skip_to(opened.stop)
+                self._history = self._history[:0]
+        return heard
+
+    def _next_expected(self) -> _Expected:
+        number, kind, votes = self._expected or (self._next_round, "payload", None)
+        self._expected, self._due = None, math.inf
+        self._next_round = number + 1
+        return _Expected(number, kind, self._votes if votes is None else votes)
+
+    def _missed(self) -> HeardRound:
+        """The round that was expected, without its trigger."""
+        missed, nothing = self._next_expected(), np.full(self.layout.clients, np.nan)
+        return HeardRound(missed.round, missed.kind, math.nan, math.nan, *(nothing,) * 6)
+
+    def _finish(self, done: _OpenRound) -> HeardRound:
+        if done.frame is None:
+            return self._acquired(done)
+        return self._payload(done, done.frame)
+
+    def _acquired(self, done: _OpenRound) -> HeardRound:
+        answer_at = acquisition.MARGIN_SAMPLES + done.fraction
+        # The record is cut at the trigger's nearest sample, so that half a sample more or less is the fraction's.
+        found = acquisition.acquire(done.samples, self.layout, answer_at, false_alarm=self._false_alarm)
+        unknown = np.full(self.layout.clients, np.nan)
+        sigma = np.sqrt(found.sigma_samples**2 + _trigger_variance(done.detection))
+        return self._heard(done, np.stack((found.offset_samples, sigma, found.power_db, unknown, found.snr_db)))
+
+    def _payload(self, done: _OpenRound, layout: FrameLayout) -> HeardRound:
+        num, clients, votes = self.layout.num, self.layout.clients, done.expected.votes
+        grid = ofdm.demodulate(frame.payload_of(done.samples, layout), num, self._early)
+        energies = fsk_mv.energies(grid, votes, num, self.layout.repeats)
+        soft_votes = energies[0] - energies[1]
+        syncs, starts = frame.syncs_of(done.samples, layout), layout.sync_starts_samples()
+        found = estimate_burst(syncs, starts, clients, num, self._early, self._false_alarm)
+        columns = np.stack(
+            (
+                found.delay_samples - done.fraction,
+                np.sqrt(found.sigma_samples**2 + _trigger_variance(done.detection)),
+                _decibels(found.power),
+                found.cfo_rad,
+                _decibels(found.snr),
+            )
+        )
+        heard = int(np.count_nonzero(np.isfinite(found.power)))
+        mean_snr_db = burst_snr.snr_db([burst_snr.measure(done.samples, layout, self._early)], heard) if heard else None
+        return self._heard(done, columns, soft_votes, energies, math.nan if mean_snr_db is None else mean_snr_db)
+
+    def _heard(
+        self,
+        done: _OpenRound,
+        columns: Floats,
+        soft_votes: npt.NDArray[np.float32] | None = None,
+        energies: npt.NDArray[np.float32] | None = None,
+        mean_snr_db: float = math.nan,
+    ) -> HeardRound:
+        """``columns`` (5, N): offsets and what follows them."""
+        expected, detection = done.expected, done.detection
+        about = (expected.round, expected.kind, detection.time_samples, _db(detection.snr))
+        place = np.where(np.isfinite(columns[0]), self._places(done), np.nan)
+        offset, sigma, power_db, cfo_rad, snr_db = columns
+        return HeardRound(*about, offset, sigma, power_db, cfo_rad, snr_db, place, soft_votes, energies, mean_snr_db)
+
+    def _places(self, done: _OpenRound) -> Floats:
+        """Where each client is measured, by the first sample of the symbol, or of all symbols in the mean."""
+        clients = self.layout.clients
+        if done.frame is None:
+            return np.array([self.layout.sequence_start_samples(client) for client in range(clients)], np.float64)
+        return np.full(clients, done.frame.sync_starts_samples().mean())
+
+
+@lru_cache(maxsize=1)
+def _unit_trigger_variance() -> float:
+    return bounds.joint_crlb(trigger(), 1.0)[0]
+
+
+def _trigger_variance(detection: Detection) -> float:
+    """What the trigger's own time is uncertain by: the offsets of all clients count from it."""
+    return _unit_trigger_variance() / max(detection.snr, 1e-30)
+
+
+def _db(ratio: float) -> float:
+    return 10 * math.log10(max(ratio, 1e-30))
+
+
+def _decibels(ratio: Floats) -> Floats:
+    return 10 * np.log10(np.maximum(ratio, 1e-30))

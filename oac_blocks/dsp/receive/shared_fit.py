@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Several tones over the subcarriers, each the delay of one client: which delays and amplitudes fit best?
+
+Delays are first searched on a grid, by one FFT; then Gauss-Newton steps move all of them at once, the amplitudes being
+solved for in each (variable projection). All matrices are N by N for N clients.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.fft
+
+from oac_blocks.dsp.checks import real
+from oac_blocks.dsp.waveform.numerology import Numerology
+
+_LARGEST_STEP = 0.5  # samples; a longer one would leave the main lobe
+_LEAST_SIGMA_SAMPLES = 1e-9
+_NEGLIGIBLE = 1e-3  # of the variance: a step whose square is less ends the fit, and the next would be far shorter
+_SMALL = 16  # matrices that are inverted without LAPACK
+GRID = 4  # steps of a sample where delays are searched
+_MANY_LINES = 6  # subcarriers that clients of one phase add up to: more of them have but one peak in a window
+_DRIFT_STEP_SAMPLES = 1.5  # over a burst: half a step off leaves three eighths of a sample at its ends
+
+
+def drift_ways(drift_samples: float, slots: int) -> npt.NDArray[np.int64]:
+    """Ways to drift that are looked at, (ways, slots), in steps of the grid: steadily, over evenly spaced slots."""
+    beside = math.ceil(real("drift_samples", drift_samples, 0.0, 1e4) / _DRIFT_STEP_SAMPLES - 0.5) if slots > 1 else 0
+    total = GRID * _DRIFT_STEP_SAMPLES * np.arange(-beside, beside + 1)
+    return np.rint(total[:, None] * (np.arange(slots) / max(slots - 1, 1) - 0.5)).astype(np.int64)
+
+
+class Tones:
+    """A delay is a tone over the subcarriers. Here: the tones of all clients, and their correlation on a fine grid.
+
+    Each client is searched within ``window`` samples around its shift; with ``drifts`` (ways, slots) with the energy of
+    all slots, the last but one axis of what is given.
+    """
+
+    def __init__(
+        self, num: Numerology, shifts: npt.NDArray[np.int64], window: int, drifts: npt.NDArray[np.int64] | None = None
+    ) -> None:
+        self._num, self.shifts, self.window, self.drifts = num, shifts, window, drifts
+        self.bins = num.active_bins() - num.fft_size // 2
+        self.omega = 2 * np.pi * self.bins / num.fft_size
+        self.size = GRID * num.fft_size
+        reach = GRID // 2 * self.window
+        self.grid = np.arange(-reach, reach + 1)
+        self.beyond = 0 if drifts is None else int(np.abs(drifts).max())
+        self.wide = np.arange(-reach - self.beyond, reach + self.beyond + 1)
+        self.cells = (GRID * self.shifts[:, None] + self.wide) % self.size
+        self.lobe = self.responses(np.ones(len(self.bins), np.complex128))  # of a client in time, on the grid, cyclic
+
+    def __call__(self, delays: npt.NDArray[np.float64]) -> npt.NDArray[np.complex128]:
+        """Tones (..., N, active) of delays (..., N): e^{-jwd}, by a table of a few exponentials."""
+        turn = -2j * np.pi * GRID / self.size * delays[..., None]
+        first, run = int(self.bins[0]), math.isqrt(int(self.bins[-1] - self.bins[0])) + 1
+        coarse = np.exp(turn * (first + run * np.arange(run)))
+        fine = np.exp(turn * np.arange(run))
+        table = (coarse[..., :, None] * fine[..., None, :]).reshape(*delays.shape, run * run)
+        half = len(self.bins) // 2
+        second = int(self.bins[half]) - first
+        return np.concatenate((table[..., :half], table[..., second : second + half]), axis=-1)
+
+    def responses(self, flattened: npt.NDArray[np.complex128]) -> npt.NDArray[np.complex128]:
+        """The sum over subcarriers of each delay on the grid, (..., size)."""
+        spectrum = np.zeros((*flattened.shape[:-1], self.size), np.complex128)
+        half = len(self.bins) // 2
+        spectrum[..., self.bins[0] : self.bins[half - 1] + 1 or None] = flattened[..., :half]
+        spectrum[..., self.bins[half] : self.bins[-1] + 1] = flattened[..., half:]
+        return scipy.fft.ifft(spectrum, axis=-1, norm="forward", overwrite_x=True)
+
+    def search(self, flattened: npt.NDArray[np.complex128]) -> npt.NDArray[np.float64]:
+        """Delays on a grid of a quarter sample, (..., N).
+
+        Many clients of one amplitude and phase add up to a few subcarriers, and silence on the others. Their responses
+        then have several peaks of one height in a window, and all of them to one side explain as much as all in time.
+        So the search begins twice, with nobody taken out and with all in time, and what leaves less is right. Where
+        both leave the same, all in time counts: they were told to be.
+        """
+        steps = np.zeros((*flattened.shape[:-1], len(self.shifts)), np.int64)
+        blind, blind_left = self._search(flattened, steps, np.zeros(steps.shape, np.complex128), flattened)
+        if len(self.bins) > _MANY_LINES * len(self.shifts):
+            return blind / GRID
+        fit = Fit(self, flattened, self.shifts + steps / GRID)
+        in_time, left = self._search(flattened, steps, fit.amplitude, fit.residual)
+        if self.drifts is not None:  # the slots of a burst are searched together
+            left, blind_left = (np.sum(energy, axis=-1, keepdims=True) for energy in (left, blind_left))
+        return np.where((left <= blind_left)[..., None], in_time, blind) / GRID
+
+    def _search(
+        self,
+        flattened: npt.NDArray[np.complex128],
+        steps: npt.NDArray[np.int64],
+        amplitude: npt.NDArray[np.complex128],
+        residual: npt.NDArray[np.complex128],
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Each client's strongest response, four times with the others out; in steps, and the energy that is left."""
+        for turn in range(4):
+            found = self._strongest(self._energy(residual, amplitude, steps))[0]
+            if turn and np.array_equal(found, steps):
+                break
+            steps = found
+            fit = Fit(self, flattened, self.shifts + steps / GRID)
+            amplitude, residual = fit.amplitude, fit.residual
+        return steps, np.sum(residual.real**2 + residual.imag**2, axis=-1)
+
+    def some(self, clients: npt.NDArray[np.bool_]) -> Tones:
+        """Of these clients alone."""
+        return self if clients.all() else Tones(self._num, self.shifts[clients], self.window, self.drifts)
+
+    def largest(self, flattened: npt.NDArray[np.complex128]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Where in its window each client explains most of it, in steps (..., N), and how much energy that is."""
+        responses = self.responses(flattened)[..., self.cells]
+        steps, energy = self._strongest(responses.real**2 + responses.imag**2)
+        return steps, energy / len(self.bins)
+
+    def _energy(
+        self,
+        residual: npt.NDArray[np.complex128],
+        amplitude: npt.NDArray[np.complex128],
+        steps: npt.NDArray[np.int64],
+    ) -> npt.NDArray[np.float64]:
+        """Of each client's responses around its window, (..., N, wide): the residual's and its own at ``steps``."""
+        own = self.lobe[(self.wide - steps[..., None]) % self.size]
+        both = self.responses(residual)[..., self.cells] + amplitude[..., None] * own
+        return both.real**2 + both.imag**2
+
+    def _strongest(self, energy: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Where in its window each client's energy is largest, in steps (..., N), and how large it is there."""
+        if self.drifts is None:
+            return self.grid[energy.argmax(axis=-1)], energy.max(axis=-1)
+        n = len(self.grid)
+        slots = range(self.drifts.shape[1])
+        totals = np.stack(
+            [
+                np.add.reduce([energy[..., i, :, first[i] : first[i] + n] for i in slots])
+                for first in self.drifts + self.beyond
+            ]
+        )
+        peaks = totals.max(axis=-1)
+        way = peaks.argmax(axis=0)
+        place = np.take_along_axis(totals.argmax(axis=-1), way[None], axis=0)[0]
+        # (..., N, slots), and the slots before the clients.
+        steps = (self.grid[place][..., None] + self.drifts[way]).swapaxes(-1, -2)
+        return steps, peaks.max(axis=0)
+
+
+class Fit:
+    """The amplitudes that fit best at given delays, what they leave, and where the delays should go."""
+
+    def __init__(self, tones_of: Tones, flattened: npt.NDArray[np.complex128], delays: npt.NDArray[np.float64]) -> None:
+        n, active = delays.shape[-1], len(tones_of.omega)
+        self.omega, self.tones = tones_of.omega, tones_of(delays)
+        self.adjoint = self.tones.conj()
+        # A whisper of regularisation: two silent clients may stand on one another.
+        gram = self.adjoint @ self.tones.swapaxes(-1, -2) + 1e-9 * active * np.eye(n)
+        self.inverse = _inverse(gram)
+        right: npt.NDArray[np.complex128] = self.adjoint @ flattened[..., None]
+        self.amplitude = (self.inverse @ right)[..., 0]
+        self.residual = flattened - (self.amplitude[..., None, :] @ self.tones)[..., 0, :]
+        # Three real unknowns for each client are taken out of the residual's two real values a subcarrier.
+        left = max(1.0, active - 1.5 * n)
+        self.level = np.sum(flattened.real**2 + flattened.imag**2, axis=-1)
+        self.noise = np.sum(self.residual.real**2 + self.residual.imag**2, axis=-1) / left
+
+    @property
+    def own_energy(self) -> npt.NDArray[np.float64]:
+        """(..., N), what nobody else could stand for: so much more would be left without this client."""
+        return (self.amplitude.real**2 + self.amplitude.imag**2) / _diagonal(self.inverse).real
+
+    def step(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """A Gauss-Newton step of the delays, the amplitudes following, and the information (N, N) that it rests on."""
+        weighted = self.omega * self.tones
+        mixed = self.adjoint @ weighted.swapaxes(-1, -2)
+        # What the amplitudes can take up of a change of delay tells nothing. (``mixed`` is its own adjoint.)
+        curved: npt.NDArray[np.complex128] = weighted.conj() @ weighted.swapaxes(-1, -2) - mixed @ self.inverse @ mixed
+        conjugate = self.amplitude.conj()
+        information = (conjugate[..., :, None] * curved * self.amplitude[..., None, :]).real
+        # A silent client has no delay: another whisper leaves it where it is, whatever the level.
+        information += (1e-9 * self.level + 1e-30)[..., None, None] * np.eye(self.amplitude.shape[-1])
+        slope = 1j * conjugate * (self.adjoint @ (self.omega * self.residual)[..., None])[..., 0]
+        return (_inverse(information) @ slope.real[..., None])[..., 0], information
+
+
+def refine(
+    tones_of: Tones,
+    flattened: npt.NDArray[np.complex128],
+    delay: npt.NDArray[np.float64],
+    low: npt.NDArray[np.float64],
+    high: npt.NDArray[np.float64],
+    iterations: int,
+) -> tuple[Fit, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The fit, the delays between ``low`` and ``high`` and their standard deviations by the joint bound."""
+    for _ in range(iterations):
+        fit = Fit(tones_of, flattened, tones_of.shifts + delay)
+        step, information = fit.step()
+        delay = np.clip(delay + np.clip(step, -_LARGEST_STEP, _LARGEST_STEP), low, high)
+        # A silent client's delay wanders; nobody waits for it.
+        if np.all(step**2 * _diagonal(information) < _NEGLIGIBLE * fit.noise[..., None]):
+            break
+    fit = Fit(tones_of, flattened, tones_of.shifts + delay)
+    variance = fit.noise[..., None] / 2 * _diagonal(_inverse(information))
+    return fit, delay, np.sqrt(np.maximum(variance, _LEAST_SIGMA_SAMPLES**2))
+
+
+def _inverse(matrices: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Of positive definite matrices (..., N, N). For small ones LAPACK's threads cost more than all the rest."""
+    n = matrices.shape[-1]
+    if n > _SMALL:
+        return np.linalg.inv(matrices)
+    work = matrices.copy()
+    for i in range(n):  # Gauss-Jordan in place; such matrices need no pivoting
+        pivot = 1 / work[..., i, i, None]
+        row = work[..., i, :] * pivot
+        column = work[..., :, i].copy()
+        work -= column[..., :, None] * row[..., None, :]
+        work[..., :, i] = -column * pivot
+        work[..., i, :] = row
+        work[..., i, i] = pivot[..., 0]
+    return work
+
+
+def _diagonal(matrices: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.diagonal(matrices, axis1=-2, axis2=-1)

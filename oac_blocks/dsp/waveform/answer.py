@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The samples of a client's answer: a frame of votes, or its own sequence, at any fraction of a sample.
+
+The fraction is a phase ramp over the subcarriers. It turns each OFDM symbol within itself, prefix included, so the
+receiver sees a burst that is late by exactly that, with no filter and no edge.
+
+A clock that is off by a known rate stretches its answer by as much: a symbol begins where the server's clock would have
+it, whole samples by a longer or shorter prefix, the rest by the ramp. At 20 ppm a burst of 1,138 symbols would
+otherwise have run off by seven samples at its end.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from oac_blocks.dsp.channel.multiple_access import MAX_PPM
+from oac_blocks.dsp.checks import integer, real
+from oac_blocks.dsp.phasor import phasors
+from oac_blocks.dsp.waveform import fsk_mv, ofdm
+from oac_blocks.dsp.waveform.client_sequence import sequence_grid
+from oac_blocks.dsp.waveform.numerology import Numerology
+from oac_blocks.dsp.waveform.round_layout import RoundLayout
+from oac_blocks.dsp.waveform.shared_slot import shared_slot
+
+ComplexArray = npt.NDArray[np.complex64]
+
+
+def payload_answer(
+    votes: npt.NDArray[np.int8],
+    client: int,
+    layout: RoundLayout,
+    rng: np.random.Generator | None,
+    fraction_samples: float = 0.0,
+    cfo_rad_per_sample: float = 0.0,
+    drift_ppm: float = 0.0,
+) -> ComplexArray:
+    """A frame of votes (k,) with this client's sync symbols; where all votes are 0 it is sync symbols alone."""
+    client = integer("client", client, 0, layout.clients - 1)
+    frame = layout.frame(len(votes))
+    is_sync = frame.is_sync()
+    grid = np.empty((frame.symbols, layout.num.active_subcarriers), np.complex64)
+    grid[is_sync] = _sync_grid(client, layout.clients, layout.num)
+    grid[~is_sync] = fsk_mv.encode(votes, layout.num, rng, layout.repeats)
+    return _samples(grid, layout.num, fraction_samples, cfo_rad_per_sample, drift_ppm)
+
+
+def sequence_answer(
+    client: int, layout: RoundLayout, fraction_samples: float = 0.0, cfo_rad_per_sample: float = 0.0
+) -> ComplexArray:
+    """The client's own sequence, one symbol."""
+    client = integer("client", client, 0, layout.clients - 1)
+    return _samples(sequence_grid(client + 1, layout.num)[None], layout.num, fraction_samples, cfo_rad_per_sample)
+
+
+@lru_cache(maxsize=256)
+def _sync_grid(client: int, clients: int, num: Numerology) -> ComplexArray:
+    return ofdm.demodulate(shared_slot(clients, num)[client], num)[0]
+
+
+def _samples(
+    grid: ComplexArray, num: Numerology, fraction_samples: float, cfo_rad_per_sample: float, drift_ppm: float = 0.0
+) -> ComplexArray:
+    fraction = real("fraction_samples", fraction_samples, -1.0, 1.0)
+    stretch = 1e-6 * real("drift_ppm", drift_ppm, -MAX_PPM, MAX_PPM) * num.symbol_samples
+    late = fraction + stretch * np.arange(len(grid))
+    whole = np.rint(late - fraction).astype(np.int64)
+    # e^{-j2 pi f late}, symbol by symbol; one exponential for all of them if they are alike.
+    angles = 2 * np.pi * num.subcarrier_frequencies() * (late - whole if stretch else late[:1])[:, None]
+    samples = ofdm.modulate(grid * np.exp(-1j * angles).astype(np.complex64), num)
+    if whole[-1]:
+        samples = _spaced(samples.reshape(len(grid), -1), whole, num)
+    if cfo_rad_per_sample:
+        samples *= phasors(real("cfo_rad_per_sample", cfo_rad_per_sample, -np.pi, np.pi), len(samples))
+    return samples
+
+
+def _spaced(symbols: ComplexArray, later: npt.NDArray[np.int64], num: Numerology) -> ComplexArray:
+    """Symbols in a row, each beginning ``later`` samples after its place: prefixes grow or shrink by the difference."""
+    size = num.symbol_samples
+    samples = np.empty(symbols.size + later[-1], np.complex64)
+    steps = np.flatnonzero(np.diff(later))
+    runs = zip([0, *(steps + 1)], [*(steps + 1), len(symbols)], strict=True)
+    for first, end in reversed(list(runs)):  # so that a shorter prefix loses its beginning to the symbol before
+        begin = first * size + later[first]
+        samples[begin : begin + (end - first) * size] = symbols[first:end].ravel()
+        if first and later[first] > later[first - 1]:  # a longer prefix: what comes before it in the symbol's circle
+            gap = later[first] - later[first - 1]
+            samples[begin - gap : begin] = symbols[first, num.fft_size - gap : num.fft_size]
+    return samples

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where the answers to a trigger stand: what clients and server must agree on before a round.
+
+Times are in samples after the trigger's first sample. The server wants to hear every answer ``answer_samples`` after
+its own trigger. There are two kinds of rounds:
+
+- *payload*: all clients answer at once with a frame (``frame``) whose sync symbols they share by cyclic shifts;
+- *acquire*: clients of unknown offset answer with their own sequence (``client_sequence``), each in the middle of a
+  slot wide enough for any offset. A few clients share a slot, told apart by their roots.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from oac_blocks.dsp.checks import integer, require
+from oac_blocks.dsp.waveform import fsk_mv
+from oac_blocks.dsp.waveform.frame import FrameLayout
+from oac_blocks.dsp.waveform.numerology import Numerology
+from oac_blocks.dsp.waveform.shared_slot import max_clients
+
+Kind = Literal["payload", "acquire"]
+KINDS: tuple[Kind, ...] = ("payload", "acquire")
+# What all radios of a bench and the application must have alike, by their names in messages and in a config's [air].
+AGREED = ("sample_rate_hz", "fft_size", "cp_samples", "active_subcarriers", "dc_nulls", "repeats", "groups")
+
+
+@dataclass(frozen=True)
+class RoundLayout:
+    num: Numerology = field(default_factory=Numerology)
+    clients: int = 2
+    repeats: int = 1  # pairs of subcarriers a vote
+    groups: int = 4  # of the payload, each behind a sync symbol
+    answer_samples: int = 131_072
+    slot_samples: int = 8192  # offsets up to half of it are found
+    clients_per_slot: int = 4
+
+    def __post_init__(self) -> None:
+        integer("clients", self.clients, 1, max_clients(self.num))
+        integer("repeats", self.repeats, 1)
+        integer("groups", self.groups, 1)
+        integer("answer_samples", self.answer_samples, 0)
+        integer("clients_per_slot", self.clients_per_slot, 1)
+        least = 4 * self.num.symbol_samples
+        integer("slot_samples", self.slot_samples, least)
+        require(self.slot_samples % 2 == 0, "slot_samples", self.slot_samples, "even")
+
+    def frame(self, votes: int) -> FrameLayout:
+        """The frame that carries this many votes."""
+        return FrameLayout(fsk_mv.symbols_needed(votes, self.num, self.repeats), self.num, self.groups)
+
+    def agreed(self) -> dict[str, float | int]:
+        """Return the numbers named by ``AGREED``, as messages carry them."""
+        return {**self.num.to_dict(), "repeats": self.repeats, "groups": self.groups}
+
+    @property
+    def slots(self) -> int:
+        return -(-self.clients // self.clients_per_slot)
+
+    def slot_of(self, client: int) -> int:
+        return integer("client", client, 0, self.clients - 1) // self.clients_per_slot
+
+    def clients_in_slot(self, slot: int) -> range:
+        first = integer("slot", slot, 0, self.slots - 1) * self.clients_per_slot
+        return range(first, min(first + self.clients_per_slot, self.clients))
+
+    def sequence_start_samples(self, client: int) -> int:
+        """First sample (of the prefix) of a client's own sequence, counted from ``answer_samples``."""
+        return self.slot_of(client) * self.slot_samples + self.slot_samples // 2
+
+    @property
+    def acquisition_samples(self) -> int:
+        """All slots together, counted from ``answer_samples``."""
+        return self.slots * self.slot_samples
+
+
+def agreed_in(message: Mapping[str, Any]) -> dict[str, float | int]:
+    """Return those of the ``AGREED`` numbers that a message carries."""
+    return {name: message[name] for name in AGREED if isinstance(message.get(name), int | float)}
+
+
+def disagreements(own: Mapping[str, float], told: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+    """Return the ``AGREED`` numbers that differ, with the own value and the one that was told."""
+    return {
+        name: (own[name], told[name])
+        for name in AGREED
+        if name in own and name in told and not math.isclose(own[name], told[name], rel_tol=1e-9)
+    }

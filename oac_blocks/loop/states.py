@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the calibration loop is told and what it says: settings, measurements, orders, and the states of a client.
+
+Offsets and corrections are in samples, as ``docs/rounds.md`` has them: an offset is where a client was heard less where
+it was wanted, positive is late; a correction is absolute.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from oac_blocks.dsp.checks import integer, real, require
+from oac_blocks.dsp.waveform.round_layout import KINDS, Kind
+
+State = Literal["uncalibrated", "acquiring", "fine", "tracking"]
+STATES: tuple[State, ...] = get_args(State)
+Mode = Literal["payload", "acquire", "silent"]
+Sent = Literal["payload", "sync", "acquire"]
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """Numbers of the loop. None depends on the layout of a round but ``turnaround_samples``."""
+
+    turnaround_samples: float = 131_072.0  # from the trigger to the answer: over this long a clock's error adds up
+    sample_rate_hz: float = 20e6
+    walk_ppm: float = 0.1  # assumed standard deviation of a clock rate's random walk after one second
+    trend_ppm_per_second: float = 0.1  # assumed standard deviation of a rate's trend, by temperature
+    trend_seconds: float = 20.0  # how long a trend lasts
+    tolerance_samples: float = 0.5  # nearer than this, a client may send payload
+    gate_sigmas: float = 5.0  # a measurement further than this from the prediction is an outlier ...
+    gate_samples: float = 0.5  # ... if it is further than this, too
+    largest_scatter_samples: float = 16.0  # how far echoes may scatter the offsets: a quarter of the usual prefix
+    least_snr_db: float = -15.0  # below, a measurement does not count: the search may have found noise
+    jump_rounds: int = 2  # as many outliers in a row that agree are a jump
+    outlier_rounds: int = 4  # as many that do not agree: nothing is known of the client
+    patience_rounds: int = 5  # as many rounds unheard: likewise
+    fine_rounds: int = 3  # tries to come inside the tolerance, before scatter is taken for what it is
+    sweep_step_samples: float = (
+        6144.0  # a client that answers unheard is tried so much earlier and later: 3/4 of a slot
+    )
+    sweep_reach_samples: float = 65_536.0  # and up to this far
+    settled_rounds: int = 8  # a client that tracked as long starts again without a wait
+    largest_wait_rounds: int = 64  # between two questions to a client that does not answer
+    power_control: bool = True
+    target_power_db: float | None = None  # None: what the weakest tracking client reaches
+    largest_gain_db: float = 0.0
+    least_gain_db: float = -40.0
+    power_rounds: int = 16  # the mean power is taken over so many rounds: fading is not to be followed
+    gain_step_db: float = 1.0  # the largest change of a gain from round to round
+
+    def __post_init__(self) -> None:
+        for name in ("turnaround_samples", "sample_rate_hz", "trend_seconds", "tolerance_samples", "gate_sigmas"):
+            real(name, getattr(self, name), 0.0, open_low=True)
+        for name in ("walk_ppm", "trend_ppm_per_second", "gate_samples", "gain_step_db"):
+            real(name, getattr(self, name), 0.0)
+        real("largest_scatter_samples", self.largest_scatter_samples, self.tolerance_samples)
+        real("least_snr_db", self.least_snr_db)
+        real("sweep_step_samples", self.sweep_step_samples, 1.0)
+        real("sweep_reach_samples", self.sweep_reach_samples, 0.0)
+        integer("jump_rounds", self.jump_rounds, 2)
+        integer("outlier_rounds", self.outlier_rounds, self.jump_rounds)
+        for name in ("patience_rounds", "fine_rounds", "settled_rounds", "largest_wait_rounds", "power_rounds"):
+            integer(name, getattr(self, name), 1)
+        if self.target_power_db is not None:
+            real("target_power_db", self.target_power_db)
+        real("largest_gain_db", self.largest_gain_db)
+        real("least_gain_db", self.least_gain_db, high=self.largest_gain_db)
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What an earlier calibration knew of a client. The search begins there; nothing is believed before it is heard."""
+
+    correction_samples: float = 0.0
+    gain_db: float = 0.0
+
+    def __post_init__(self) -> None:
+        real("correction_samples", self.correction_samples)
+        real("gain_db", self.gain_db)
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """What the server heard in a round. Arrays have one element for each client, NaN for one that was not heard."""
+
+    round: int
+    kind: Kind
+    trigger_sample: float
+    offset_samples: npt.NDArray[np.float64]
+    sigma_samples: npt.NDArray[np.float64]  # of the offset, by its bound
+    power_db: npt.NDArray[np.float64]
+    cfo_rad: npt.NDArray[np.float64]  # rad/sample, what is left after the client's own correction
+    snr_db: npt.NDArray[np.float64]
+    # Where after the answer's first sample the offset was measured: a clock that is off makes it differ along the
+    # answer. Empty where nobody told: then offsets count as measured at the first sample.
+    place_samples: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+
+    def __post_init__(self) -> None:
+        integer("round", self.round, 0)
+        require(self.kind in KINDS, "kind", repr(self.kind), f"one of {', '.join(KINDS)}")
+        object.__setattr__(self, "trigger_sample", float(self.trigger_sample))
+        require(
+            not math.isinf(self.trigger_sample), "trigger_sample", self.trigger_sample, "a number of samples, or NaN"
+        )
+        shape = np.shape(self.offset_samples)
+        if not np.size(self.place_samples):
+            object.__setattr__(self, "place_samples", np.zeros(shape))
+        for name in ("offset_samples", "sigma_samples", "power_db", "cfo_rad", "snr_db", "place_samples"):
+            values = np.asarray(getattr(self, name), np.float64)
+            require(values.ndim == 1, name, f"shape {values.shape}", "one number for each client")
+            require(values.shape == shape, name, f"shape {values.shape}", f"of shape {shape}, as offset_samples")
+            object.__setattr__(self, name, values)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A client's status "answered": what it sent, with which correction, and the trigger as it heard it."""
+
+    client: int
+    round: int
+    epoch: int
+    sent: Sent
+    correction_samples: float
+    trigger_sample: float = math.nan
+    cfo_rad: float = math.nan
+    snr_db: float = math.nan  # of the trigger, a sample
+
+    def __post_init__(self) -> None:
+        for name in ("client", "round", "epoch"):
+            integer(name, getattr(self, name), 0)
+        require(self.sent in get_args(Sent), "sent", repr(self.sent), f"one of {', '.join(get_args(Sent))}")
+        real("correction_samples", self.correction_samples)
+        for name, limit in (("trigger_sample", 1e18), ("cfo_rad", 10.0), ("snr_db", 300.0)):
+            value = getattr(self, name)
+            if value == value:  # NaN: nothing is known
+                real(name, value, -limit, limit)
+
+
+@dataclass(frozen=True)
+class Order:
+    client: int
+    round: int
+    epoch: int
+    mode: Mode
+    correction_samples: float
+    gain_db: float
+    drift_ppm: float = 0.0  # of the client's clock: it stretches its answer by as much
+
+
+@dataclass(frozen=True)
+class Plan:
+    round: int
+    kind: Kind
+    orders: tuple[Order, ...]
+
+
+@dataclass(frozen=True)
+class ClientView:
+    """A client as the loop sees it, for displays and logs. NaN where nothing was measured yet."""
+
+    client: int
+    state: State
+    reason: str  # for being in this state, or the last thing that was remarkable about it
+    epoch: int
+    offset_samples: float  # as last measured
+    sigma_samples: float  # of the coming round's offset, as the tracker sees it
+    scatter_samples: float  # of the measurements, beyond their bound: echoes
+    correction_samples: float  # for the coming round
+    drift_ppm: float
+    cfo_rad: float
+    power_db: float
+    gain_db: float
+    rounds_in_state: int
+
+
+@dataclass(frozen=True)
+class Change:
+    """``before`` and ``after`` are alike where only the reason is new."""
+
+    round: int
+    client: int
+    before: State
+    after: State
+    reason: str

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A client's local training and what it puts on the air."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fl_app.core.client import Broadcast, ClientGroup, Samples, Task, fast_layout, local_update, payload_of
+from fl_app.core.models import build_model, get_buffers, get_gradients, get_parameters, set_parameters
+
+CLASSES = 4
+
+
+def make_samples(n, seed=0, channels=1):
+    rng = np.random.default_rng(seed)
+    images = rng.normal(size=(n, channels, 8, 8)).astype(np.float32)
+    return Samples(images, rng.integers(0, CLASSES, n))
+
+
+def make_task(**changes):
+    values = {
+        "seed": 7,
+        "model_name": "cnn",
+        "classes": CLASSES,
+        "channels": 1,
+        "image_size": 8,
+        "width": 4,
+        "H": 2,
+        "lr": 0.05,
+        "batch_size": 6,
+        "mode": "onebit",
+        "abstain_below": 0.0,
+        "device": "cpu",
+        "threads": 1,
+    }
+    return Task(**{**values, **changes})
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture
+def model():
+    return build_model("cnn", CLASSES, 1, 8, seed=3)
+
+
+def plain_gradient(model, w, images, labels):
+    set_parameters(model, w)
+    model.zero_grad()
+    nn.functional.cross_entropy(model(torch.from_numpy(images)), torch.from_numpy(labels)).backward()
+    return get_gradients(model)
+
+
+def test_update_is_the_sum_of_the_gradients_along_the_way(model):
+    data, w, lr, H = make_samples(5), get_parameters(model), 0.05, 3
+    # A batch as large as the data holds all of it, in whatever order.
+    total, loss = local_update(model, data, w, H, lr, 5, np.random.default_rng(1))
+    here, expected = w.copy(), np.zeros_like(w)
+    for _ in range(H):
+        gradient = plain_gradient(model, here, data.images, data.labels)
+        expected += gradient
+        here = here - np.float32(lr) * gradient
+    np.testing.assert_allclose(total, expected, rtol=1e-3, atol=1e-5)
+    assert 0 < loss < 3
+
+
+def test_batches_come_from_the_generator_alone(model):
+    data, w = make_samples(40), get_parameters(model)
+    one, two, other = (local_update(model, data, w, 2, 0.1, 8, np.random.default_rng(seed))[0] for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, two)
+    assert not np.array_equal(one, other)
+
+
+def test_client_with_less_than_a_batch_uses_all_it_has(model):
+    data, w = make_samples(3), get_parameters(model)
+    total, _ = local_update(model, data, w, 1, 0.1, 50, np.random.default_rng(1))
+    np.testing.assert_allclose(total, plain_gradient(model, w, data.images, data.labels), rtol=1e-3, atol=1e-6)
+
+
+def test_analog_payload_is_the_selected_entries():
+    gradient, selected = np.arange(10, dtype=np.float32), np.array([1, 4, 9])
+    assert payload_of(gradient, selected, "analog", np.random.default_rng(0)).tolist() == [1, 4, 9]
+
+
+def test_votes_are_signs_zeros_a_coin_and_small_ones_silent():
+    gradient = np.concatenate([np.zeros(4000), [-2.0, 3.0, 0.1, -0.1]]).astype(np.float32)
+    selected = np.arange(gradient.size)
+    votes = payload_of(gradient, selected, "onebit", np.random.default_rng(0))
+    assert votes.dtype == np.int8
+    assert votes[4000:].tolist() == [-1, 1, 1, -1]
+    # 4000 fair coins: the sum has a standard deviation of 63, five of them are 316
+    assert set(votes[:4000].tolist()) == {-1, 1}
+    assert abs(int(votes[:4000].sum(dtype=int))) < 316
+    silent = payload_of(gradient, selected, "onebit", np.random.default_rng(0), abstain_below=0.5)
+    assert silent[4000:].tolist() == [-1, 1, 0, 0]
+
+
+def reports_of(task, clients, w, t=5):
+    group = ClientGroup(task, clients, {})
+    selected = np.arange(0, w.size, 3)
+    return {report.client: report for report in group.train(Broadcast(t, w, selected))}
+
+
+def test_report_depends_on_neither_group_nor_order(model):
+    data, w = {n: make_samples(20, n) for n in range(4)}, get_parameters(model)
+    together = reports_of(make_task(), data, w)
+    alone = reports_of(make_task(), {2: data[2]}, w)
+    backwards = reports_of(make_task(), dict(reversed(data.items())), w)
+    np.testing.assert_array_equal(alone[2].payload, together[2].payload)
+    for n in data:
+        np.testing.assert_array_equal(backwards[n].payload, together[n].payload)
+    assert alone[2].loss == together[2].loss
+
+
+def test_client_without_finite_gradients_has_nothing_to_send(model):
+    good, bad = make_samples(20), make_samples(20)
+    bad.images[:, 0, 3, 3] = np.nan
+    reports = reports_of(make_task(), {0: bad, 1: good}, get_parameters(model))
+    assert reports[0].payload is None
+    alone = reports_of(make_task(), {1: good}, get_parameters(model))
+    np.testing.assert_array_equal(reports[1].payload, alone[1].payload)
+
+
+def test_batch_norm_is_measured_by_each_client_on_its_own_data():
+    task = make_task(model_name="resnet18", channels=3)
+    model = build_model("resnet18", CLASSES, 3, 8, width=4)
+    data = {n: make_samples(20, n, channels=3) for n in range(2)}
+    w = get_parameters(model)
+    group, alone = ClientGroup(task, data, {}), ClientGroup(task, {1: data[1]}, {})
+    list(group.train(Broadcast(0, w, np.arange(9))))  # what local training does to the running averages is forgotten
+    measured, (other,) = dict(group.measure(3, w)), list(alone.measure(3, w))
+    assert other[0] == 1
+    assert measured[1].keys() == get_buffers(model).keys()
+    for name, value in other[1].items():
+        np.testing.assert_array_equal(measured[1][name], value)
+    assert not np.array_equal(measured[0]["bn1.running_mean"], measured[1]["bn1.running_mean"])
+
+
+@pytest.mark.parametrize(("width", "layout"), [(15, torch.contiguous_format), (16, torch.channels_last)])
+def test_narrow_resnets_keep_clear_of_onednn_s_fault(width, layout):
+    assert fast_layout(build_model("resnet18", CLASSES, 3, 8, width=width)) is layout
+    assert fast_layout(build_model("cnn", CLASSES, 1, 8)) is torch.channels_last

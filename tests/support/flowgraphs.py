@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Running flowgraphs in tests: everything has a time limit, so that a block which raises or hangs fails the test."""
+
+import contextlib
+import threading
+
+import pmt
+import pytest
+from gnuradio import blocks, gr
+
+from oac_blocks.blocks.support import pdus
+from tests.support.polling import DEADLINE_SECONDS
+
+
+def wait(top_block, seconds=DEADLINE_SECONDS):
+    waiter = threading.Thread(target=top_block.wait, daemon=True)
+    waiter.start()
+    waiter.join(seconds)
+    return not waiter.is_alive()
+
+
+def run(top_block, seconds=DEADLINE_SECONDS):
+    """Run a flowgraph that ends by itself; a hanging one fails the test instead of stopping it."""
+    top_block.start()
+    if not wait(top_block, seconds):
+        top_block.stop()
+        pytest.fail(f"the flowgraph did not end within {seconds} s")
+
+
+@contextlib.contextmanager
+def running(top_block, seconds=DEADLINE_SECONDS):
+    """A flowgraph that is stopped on the way out."""
+    top_block.start()
+    try:
+        yield
+    finally:
+        top_block.stop()
+        stopped = wait(top_block, seconds)
+    if not stopped:
+        pytest.fail(f"the flowgraph did not stop within {seconds} s")
+
+
+def post(block, port, message):
+    """Hand a message to a block as if another had sent it."""
+    block.to_basic_block()._post(pmt.intern(port), message)
+
+
+class Messages:
+    """What a message port sends."""
+
+    def __init__(self, top_block, block, port):
+        self._store = blocks.message_debug()
+        top_block.msg_connect((block, port), (self._store, "store"))
+
+    def __len__(self):
+        return self._store.num_messages()
+
+    def __getitem__(self, i):
+        return self._store.get_message(i)
+
+    def pdus(self, dtype):
+        return [pdus.read(self[i], dtype) for i in range(len(self))]
+
+
+def tags(sink, *names):
+    """(offset, name, value) of a vector sink's tags in order, of these names or all."""
+    found = [(tag.offset, pmt.symbol_to_string(tag.key), pmt.to_python(tag.value)) for tag in sink.tags()]
+    return sorted(tag for tag in found if not names or tag[1] in names)
+
+
+def tag(offset, name, value):
+    return gr.tag_utils.python_to_tag((offset, pmt.intern(name), pmt.to_pmt(value), pmt.PMT_F))

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where the repository is."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
