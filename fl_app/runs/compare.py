@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from fl_app.config import Settings
 from fl_app.runs import figures
 from fl_app.runs.checkpoints import write_atomically
-from fl_app.config import Settings
 from fl_app.runs.run_folder import RunError, RunFolder
 
 # What may differ between two calls without changing a result.

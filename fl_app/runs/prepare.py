@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from fl_app.air import make_air
 from fl_app.air.base import Air
-from fl_app.core.client import Samples, Task
 from fl_app.config import ConfigError, Settings
-from fl_app.data import Dataset, load_dataset, partition
-from fl_app.data.partition_plot import plot_partition
+from fl_app.core.client import Samples, Task
 from fl_app.core.models import Buffers, build_model, get_buffers, get_parameters
 from fl_app.core.selection import make_policy
 from fl_app.core.server import Server
 from fl_app.core.streams import stream
+from fl_app.data import Dataset, load_dataset, partition
+from fl_app.data.partition_plot import plot_partition
 
 
 @dataclass(frozen=True, eq=False)

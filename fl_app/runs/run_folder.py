@@ -17,8 +17,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from fl_app.runs.checkpoints import Checkpoint, load_checkpoint, save_checkpoint, why_not_written, write_atomically
 from fl_app.config import Settings, load_settings
+from fl_app.runs.checkpoints import Checkpoint, load_checkpoint, save_checkpoint, why_not_written, write_atomically
 from fl_app.runs.metrics import RoundFigures, read_lines
 
 RUNS = Path("runs")

@@ -13,16 +13,16 @@ import numpy as np
 
 from fl_app.air.base import Air
 from fl_app.air.votes import vote_error_rate
-from fl_app.runs.checkpoints import Checkpoint
-from fl_app.core.client import Broadcast
 from fl_app.config import RunSection, Settings
-from fl_app.runs.events import Events
-from fl_app.runs.metrics import RoundFigures, rows_from, summary
+from fl_app.core.client import Broadcast
 from fl_app.core.models import Buffers, average_buffers
-from fl_app.runs.prepare import Prepared, prepare
-from fl_app.runs.run_folder import RunError, RunFolder
 from fl_app.core.server import Server
 from fl_app.engine.pool import Workers, make_workers
+from fl_app.runs.checkpoints import Checkpoint
+from fl_app.runs.events import Events
+from fl_app.runs.metrics import RoundFigures, rows_from, summary
+from fl_app.runs.prepare import Prepared, prepare
+from fl_app.runs.run_folder import RunError, RunFolder
 
 LOST_ROUNDS_ALLOWED = 3
 BUFFER_PREFIX = "buffer."

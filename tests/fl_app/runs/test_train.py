@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
+from fl_app.core.client import Samples
+from fl_app.engine.pool import InProcess
 from fl_app.runs import prepare as preparation
 from fl_app.runs import train as training
-from fl_app.core.client import Samples
 from fl_app.runs.run_folder import RunError, RunFolder
 from fl_app.runs.train import TrainingError, train
-from fl_app.engine.pool import InProcess
 from tests.support.runs import assert_same_run
 
 
