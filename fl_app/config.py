@@ -9,40 +9,29 @@ Imports no torch, so that the command line answers at once.
 from __future__ import annotations
 
 import copy
-import dataclasses
-import difflib
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal
 
-from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
-from pydantic.fields import FieldInfo
 
-from fl_app.air.settings import AIR_NAMES, OPTIONAL_KEYS, AirSettings, explain_keys
+from fl_app.air.settings import AirSettings
 from fl_app.core.selection import CANDIDATE_RATIO, MAGNITUDE_SHARE, canonical_name
 from fl_app.link.settings import LinkSection
 from fl_app.toml_text import parse_value, to_toml
+from oac_blocks.bench.section import ConfigError as ConfigError
+from oac_blocks.bench.section import Section, explain, nearest
 from oac_blocks.radio.base import RadioConfig
 
 QUICKSTART = "quickstart.toml"
 PAPER_RHO = 0.1
-LONG_LIST = 12  # a hint says all that is allowed, unless that is more than this
-NONE = "none"  # TOML has no null: this word stands for it where [air] allows None, as in snr_db = "none"
 
 
-class ConfigError(ValueError):
-    """Something in the settings is wrong; the message names the section, the key, the value and what is allowed."""
+class RunSection(Section):
+    SECTION: ClassVar[str] = "run"
 
-
-class _Section(BaseModel):
-    # strict: "3" is no number and true is no count, as in TOML itself
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class RunSection(_Section):
     seed: int = Field(1, ge=0, description="everything random follows from it")
     rounds: int = Field(100, ge=1, description="communication rounds, T")
     eval_every: int = Field(10, ge=1, description="rounds between two looks at the test set")
@@ -53,7 +42,9 @@ class RunSection(_Section):
     out: str = Field("", description='the run\'s folder; "": a new one in runs/')
 
 
-class DataSection(_Section):
+class DataSection(Section):
+    SECTION: ClassVar[str] = "data"
+
     name: Literal["letters", "emnist-letters", "mnist", "fashion-mnist", "cifar10", "cifar100"] = Field(
         "letters", description="data set; letters draws itself, the others are files"
     )
@@ -68,12 +59,16 @@ class DataSection(_Section):
     test_limit: int = Field(0, ge=0, description="test images that are used; 0: all")
 
 
-class ModelSection(_Section):
+class ModelSection(Section):
+    SECTION: ClassVar[str] = "model"
+
     name: Literal["cnn", "resnet18"] = Field("cnn", description="the network that is trained")
     width: int = Field(64, ge=1, description="channels of ResNet-18's first stage")
 
 
-class ClientsSection(_Section):
+class ClientsSection(Section):
+    SECTION: ClassVar[str] = "clients"
+
     n: int = Field(2, ge=1, description="clients, N")
     H: int = Field(5, ge=1, description="local steps a round")
     batch_size: int = Field(50, ge=1, description="images in a local step")
@@ -81,11 +76,15 @@ class ClientsSection(_Section):
     abstain_below: float = Field(0.0, ge=0, description="one-bit: a client does not vote on smaller gradients")
 
 
-class ServerSection(_Section):
+class ServerSection(Section):
+    SECTION: ClassVar[str] = "server"
+
     lr: float = Field(0.01, gt=0, description="global learning rate, eta")
 
 
-class SelectionSection(_Section):
+class SelectionSection(Section):
+    SECTION: ClassVar[str] = "selection"
+
     policy: str = Field("fair-k", description="fair-k, top-k, age-top-k, top-rand, round-robin, rand-k, dense")
     rho: float | None = Field(None, gt=0, le=1, description="share of the entries sent in a round, k/d")
     k: int | None = Field(None, ge=1, description="entries sent in a round, instead of rho")
@@ -118,8 +117,10 @@ class SelectionSection(_Section):
         return max(1, round(self.rho * d))
 
 
-class RadiosSection(_Section):
+class RadiosSection(Section):
     """Of the air "pluto": which radios, and what they are set to. docs/radios.md is the guide."""
+
+    SECTION: ClassVar[str] = "radios"
 
     server: str = Field("", description="uri of the server's radio: ip:192.168.2.1, usb:1.2.5")
     clients: list[str] = Field([], description="uris, one for each client")
@@ -167,16 +168,6 @@ class Settings(BaseModel):
     link: LinkSection = LinkSection()
     radios: RadiosSection = RadiosSection()
 
-    @field_validator("air", mode="before")
-    @classmethod
-    def _words_of_air(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        name = given.get("name", AIR_NAMES[0])
-        if name not in AIR_NAMES:
-            raise ValueError(f"name = {name!r}: {_nearest(str(name), AIR_NAMES)}")
-        return {key: None if value == NONE and key in OPTIONAL_KEYS else value for key, value in given.items()}
-
     @model_validator(mode="after")
     def _radios_are_there(self) -> Settings:
         fault = self.radios.fault(self.clients.n) if self.air.name == "pluto" else ""
@@ -191,16 +182,11 @@ class Settings(BaseModel):
 
     def toml(self) -> str:
         """The settings in full, as a file that `load_settings` reads."""
-        comments = {("air", key): comment for key, comment in explain_keys().items()}
-        for section, part in self:
-            if isinstance(part, BaseModel):
-                comments |= {(section, key): _comment(field) for key, field in type(part).model_fields.items()}
+        comments = {(name, key): text for name, part in self for key, text in type(part).comments().items()}
         return to_toml(self._plain(), comments)
 
     def _plain(self) -> dict[str, dict[str, Any]]:
-        tree = self.model_dump(exclude_none=True)
-        tree["air"] = {key: NONE if value is None else value for key, value in dataclasses.asdict(self.air).items()}
-        return tree
+        return {name: part.plain() for name, part in self}
 
     def headline(self) -> str:
         """The run in one line."""
@@ -256,7 +242,7 @@ def find_config(config: str | Path | None) -> Path:
     if (shipped / name).is_file():
         return shipped / name
     names = sorted(file.stem for file in shipped.glob("*.toml"))
-    raise ConfigError(f"there is no file {config}, and no config of that name: {_nearest(str(config), names)}")
+    raise ConfigError(f"there is no file {config}, and no config of that name: {nearest(str(config), names)}")
 
 
 def _is_valid(tree: dict[str, Any]) -> bool:
@@ -294,66 +280,11 @@ def check(tree: dict[str, Any], source: str | Callable[[tuple[str, ...]], str]) 
         for fault in error.errors():
             place = tuple(str(key) for key in fault["loc"])
             origin = source if isinstance(source, str) else source(place)
-            faults.append(f"{origin}: {_explain(list(place), dict(fault))}")
+            faults.append(f"{origin}: {explain(place, dict(fault), _keys())}")
         raise ConfigError("\n".join(faults)) from None
 
 
-def _explain(location: list[str], fault: dict[str, Any]) -> str:
-    """One fault in one sentence: section, key, value, what is allowed."""
-    if not location:  # of sections that do not fit each other; it names them
-        return str(fault["ctx"]["error"])
-    section, keys = location[0], location[1:]
-    if not keys and fault["type"] == "extra_forbidden":
-        return f"[{section}]: unknown section; {_nearest(section, list(_keys()))}"
-    if not keys:
-        wrong_type = f"must be a section, not {fault['input']!r}"
-        return f"[{section}] {fault['ctx']['error'] if fault['type'] == 'value_error' else wrong_type}"
-    key, known = keys[-1], _keys().get(section, [])
-    if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        homes = [other for other, names in _keys().items() if key in names]
-        hint = f"it belongs to [{homes[0]}]" if homes else _nearest(key, known)
-        return f"[{section}] {key}: unknown key; {hint}"
-    value = fault["input"]
-    if fault["type"] == "literal_error":
-        allowed = fault["ctx"]["expected"].replace(" or ", ", ").replace("'", "").split(", ")
-        return f"[{section}] {key} = {value!r}: {_nearest(str(value), allowed)}"
-    if fault["type"] == "value_error":
-        return f"[{section}] {key} = {value!r}: {fault['ctx']['error']}"
-    return f"[{section}] {'.'.join(keys)} = {value!r}: {_ask(fault['msg'])}"
-
-
-def _comment(field: FieldInfo) -> str:
-    """What a key is for, its unit, and which values it may have."""
-    limits = {type(limit): limit for limit in field.metadata if isinstance(limit, Ge | Gt | Le)}
-    allowed = [f"{getattr(limits[kind], kind.__name__.lower()):g}" for kind in (Ge, Gt, Le) if kind in limits]
-    words = [word for kind, word in ((Ge, "at least"), (Gt, "above"), (Le, "at most")) if kind in limits]
-    texts = [f"{word} {value}" for word, value in zip(words, allowed, strict=True)]
-    if len(texts) == 2 and Ge in limits:
-        texts = [f"{allowed[0]} to {allowed[1]}"]
-    if getattr(field.annotation, "__origin__", None) is Literal:
-        texts = [", ".join(get_args(field.annotation))]
-    elif field.annotation is bool:
-        texts = ["true or false"]
-    return "; ".join([field.description or "", *([", ".join(texts)] if texts else [])])
-
-
-def _ask(message: str) -> str:
-    message = message.replace("Input should be", "must be", 1)
-    return message.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
-
-
-def _nearest(given: str, allowed: Sequence[str]) -> str:
-    close = difflib.get_close_matches(given, allowed, n=1, cutoff=0.5)
-    if close and len(allowed) > LONG_LIST:
-        return f"did you mean {close[0]!r}?"
-    return (f"did you mean {close[0]!r}? " if close else "") + f"There are {', '.join(allowed)}"
-
-
 def _keys() -> dict[str, list[str]]:
-    """Section -> its keys."""
-    sections: dict[str, list[str]] = {}
-    for name, field in Settings.model_fields.items():
-        kind: Any = field.annotation
-        fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else kind.model_fields
-        sections[name] = [entry if isinstance(entry, str) else entry.name for entry in fields]
-    return sections
+    """Return the keys of each section."""
+    kinds: dict[str, Any] = {name: field.annotation for name, field in Settings.model_fields.items()}
+    return {name: list(kind.model_fields) for name, kind in kinds.items()}

@@ -1,148 +1,141 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Everything that can be set about an air, checked once and then trusted. docs/air.md explains each setting."""
+"""The section [air] of a config: everything that can be set about an air. docs/air.md explains each setting."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal, Protocol, get_args
+from typing import ClassVar, Literal, Self, get_args
+
+from pydantic import Field, model_validator
 
 from fl_app.air.base import Mode
-from oac_blocks.dsp.channel.fading import FADINGS, PROFILES, Fading
+from oac_blocks.bench.section import Section, optional
+from oac_blocks.dsp.channel.fading import Fading
 from oac_blocks.dsp.channel.multiple_access import MAX_PPM
-from oac_blocks.dsp.checks import integer, real, require
+from oac_blocks.dsp.checks import integer, require
 from oac_blocks.dsp.waveform.analog import Inversion
 from oac_blocks.dsp.waveform.numerology import Numerology
 
+AirName = Literal["ideal", "fading", "waveform", "gnuradio", "pluto"]
+AIR_NAMES: tuple[AirName, ...] = get_args(AirName)
 SIMULATED_NAMES = ("ideal", "fading", "waveform")  # a round depends on its number alone
-AIR_NAMES = (*SIMULATED_NAMES, "gnuradio", "pluto")
 
 Profile = Literal["flat", "indoor", "epa", "eva", "etu"]
 Calibration = Literal["assumed", "loop", "off"]
 
 
-class Check(Protocol):
-    """Raises ValueError if a key's value is not allowed."""
-
-    def __call__(self, name: str, value: Any) -> object: ...
-
-
-def _key(default: Any, description: str, allowed: str, check: Check | None = None, *, none: str = "") -> Any:
-    """A key of [air]: its comment in a config, and its check, say the same. `none`: what None ("none") stands for."""
-    texts = [description, allowed, f'"none": {none}' if none else ""]
-    comment = "; ".join(text for text in texts if text)
-    return field(default=default, metadata={"comment": comment, "check": check, "optional": bool(none)})
-
-
-def _number(
-    default: float | None,
-    description: str,
-    low: float,
-    high: float = math.inf,
-    *,
-    none: str = "",
-    open_low: bool = False,
-) -> Any:
-    above = f"{'above' if open_low else 'at least'} {low:g}"
-    most = above if math.isinf(high) else f"above {low:g}, at most {high:g}"
-    allowed = most if open_low or math.isinf(high) else f"{low:g} to {high:g}"
-    return _key(
-        default, description, allowed, lambda name, value: real(name, value, low, high, open_low=open_low), none=none
-    )
-
-
-def _count(default: int | None, description: str, low: int, high: int | None = None, *, none: str = "") -> Any:
-    allowed = f"at least {low}" if high is None else f"{low} to {high}"
-    return _key(default, description, allowed, lambda name, value: integer(name, value, low, high), none=none)
-
-
-def _choice(default: str, description: str, allowed: tuple[str, ...]) -> Any:
-    names = ", ".join(allowed)
-    return _key(
-        default, description, names, lambda name, value: require(value in allowed, name, repr(value), f"one of {names}")
-    )
-
-
-@dataclass(frozen=True)
-class AirSettings:
+class AirSettings(Section):
     """The defaults are those of ``make train``: 20 dB, Rayleigh fading, 20 ppm clocks, the published numerology."""
 
-    name: str = _choice("waveform", "what carries the gradients", AIR_NAMES)
-    mode: Mode = _choice("onebit", "votes on signs, or amplitudes", get_args(Mode))
+    SECTION: ClassVar[str] = "air"
+
+    name: AirName = Field("waveform", description="what carries the gradients")
+    mode: Mode = Field("onebit", description="votes on signs, or amplitudes")
 
     # How loud: one client's unit subcarrier over the noise of a subcarrier, or (analog) the noise on each entry of xi.
-    snr_db: float | None = _number(
-        20.0, "dB, of one client on one subcarrier; analog: of a gradient entry", -100.0, 200.0, none="no noise"
+    snr_db: float | None = optional(
+        20.0,
+        ge=-100.0,
+        le=200.0,
+        description="dB, of one client on one subcarrier; analog: of a gradient entry",
+        none="no noise",
     )
-    noise_std: float | None = _number(
-        None, "analog: noise on the clients' sum, in units of gradient entries", 0.0, 1e6, none="as snr_db says"
+    noise_std: float | None = optional(
+        None,
+        ge=0.0,
+        le=1e6,
+        description="analog: noise on the clients' sum, in units of gradient entries",
+        none="as snr_db says",
     )
-    noise_alpha: float = _number(2.0, "2: Gaussian noise; below: alpha-stable noise with heavy tails", 0.5, 2.0)
-    clip_level: float | None = _number(
-        None, "received entries are cut at this multiple of their median magnitude", 1.0, none="not cut"
+    noise_alpha: float = Field(
+        2.0, ge=0.5, le=2.0, description="2: Gaussian noise; below: alpha-stable noise with heavy tails"
     )
-    limiter_level: float | None = _number(
-        None, "waveform: received samples are cut at this multiple of their median magnitude", 1.0, none="not cut"
+    clip_level: float | None = optional(
+        None,
+        ge=1.0,
+        description="received entries are cut at this multiple of their median magnitude",
+        none="not cut",
+    )
+    limiter_level: float | None = optional(
+        None,
+        ge=1.0,
+        description="waveform: received samples are cut at this multiple of their median magnitude",
+        none="not cut",
     )
 
     # The channel
-    fading: Fading = _choice("rayleigh", "how a client's amplitude is drawn in each round", FADINGS)
-    rician_k_db: float = _number(10.0, "dB, direct path over the rest; of the fading rician", -100.0, 100.0)
-    profile: Profile = _choice("flat", "delays of the propagation paths", tuple(PROFILES))
+    fading: Fading = Field("rayleigh", description="how a client's amplitude is drawn in each round")
+    rician_k_db: float = Field(
+        10.0, ge=-100.0, le=100.0, description="dB, direct path over the rest; of the fading rician"
+    )
+    profile: Profile = Field("flat", description="delays of the propagation paths")
 
     # The radios' clocks and what calibration leaves
-    clock_ppm: float = _number(20.0, "ppm; clients are spread evenly from -clock_ppm to +clock_ppm", 0.0, MAX_PPM)
-    clock_walk_ppm: float = _number(
-        0.01, "ppm, standard deviation of a clock's change in a second; a round counts as one second", 0.0, MAX_PPM
+    clock_ppm: float = Field(
+        20.0, ge=0.0, le=MAX_PPM, description="ppm; clients are spread evenly from -clock_ppm to +clock_ppm"
     )
-    carrier_hz: float = _number(
-        2.4e9, "Hz; the oscillator hangs on the sample clock's crystal, so its error follows from clock_ppm", 0.0, 1e12
+    clock_walk_ppm: float = Field(
+        0.01,
+        ge=0.0,
+        le=MAX_PPM,
+        description="ppm, standard deviation of a clock's change in a second; a round counts as one second",
     )
-    cfo_correction: bool = _key(
-        True, "a client removes the carrier frequency offset that it measures on the trigger", "true or false"
+    carrier_hz: float = Field(
+        2.4e9,
+        ge=0.0,
+        le=1e12,
+        description="Hz; the oscillator hangs on the sample clock's crystal, so its error follows from clock_ppm",
     )
-    cfo_residual_hz: float = _number(10.0, "Hz, standard deviation of the offset that is left after that", 0.0, 1e9)
-    calibration: Calibration = _choice(
+    cfo_correction: bool = Field(
+        True, description="a client removes the carrier frequency offset that it measures on the trigger"
+    )
+    cfo_residual_hz: float = Field(
+        10.0, ge=0.0, le=1e9, description="Hz, standard deviation of the offset that is left after that"
+    )
+    calibration: Calibration = Field(
         "assumed",
-        "waveform: arrivals as timing_sigma_samples says, as the closed loop leaves them, or uncorrected",
-        get_args(Calibration),
+        description="waveform: arrivals as timing_sigma_samples says, as the closed loop leaves them, or uncorrected",
     )
-    timing_sigma_samples: float = _number(
-        0.5, "samples, standard deviation of a burst's arrival; of the calibration assumed", 0.0, 1e6
+    timing_sigma_samples: float = Field(
+        0.5, ge=0.0, le=1e6, description="samples, standard deviation of a burst's arrival; of the calibration assumed"
     )
-    adc_bits: int | None = _count(12, "resolution of the server's converter, in bits", 1, 24, none="no quantisation")
+    adc_bits: int | None = optional(
+        12, ge=1, le=24, description="resolution of the server's converter, in bits", none="no quantisation"
+    )
 
     # The waveform
-    repeats: int = _count(1, "onebit: pairs of subcarriers for each vote", 1, 64)
-    groups: int = _count(4, "payload groups in a burst, each behind a sync symbol", 1, 1024)
-    max_burst_symbols: int = _count(4096, "OFDM symbols in a burst, sync symbols included; more than groups", 2)
-    sample_rate_hz: float = _number(20e6, "samples a second", 0.0, open_low=True)
-    fft_size: int = _count(256, "points of the FFT", 1)
-    cp_samples: int = _count(64, "samples of the cyclic prefix; less than fft_size", 0)
-    active_subcarriers: int = _count(192, "subcarriers with payload, an even number; with dc_nulls at most fft_size", 2)
-    dc_nulls: int = _count(8, "empty subcarriers around DC, an even number", 0)
+    repeats: int = Field(1, ge=1, le=64, description="onebit: pairs of subcarriers for each vote")
+    groups: int = Field(4, ge=1, le=1024, description="payload groups in a burst, each behind a sync symbol")
+    max_burst_symbols: int = Field(
+        4096, ge=2, description="OFDM symbols in a burst, sync symbols included; more than groups"
+    )
+    sample_rate_hz: float = Field(20e6, gt=0.0, description="samples a second")
+    fft_size: int = Field(256, ge=1, description="points of the FFT")
+    cp_samples: int = Field(64, ge=0, description="samples of the cyclic prefix; less than fft_size")
+    active_subcarriers: int = Field(
+        192, ge=2, description="subcarriers with payload, an even number; with dc_nulls at most fft_size"
+    )
+    dc_nulls: int = Field(8, ge=0, description="empty subcarriers around DC, an even number")
 
     # Analog: what a client does about its channel
-    inversion: Inversion = _choice(
-        "phase", "analog: a client removes its channel's phase alone, or its magnitude as well", get_args(Inversion)
+    inversion: Inversion = Field(
+        "phase", description="analog: a client removes its channel's phase alone, or its magnitude as well"
     )
-    least_magnitude: float = _number(
+    least_magnitude: float = Field(
         0.1,
-        "analog: truncated inversion sends nothing where the channel's magnitude is below",
-        0.0,
-        10.0,
-        open_low=True,
+        gt=0.0,
+        le=10.0,
+        description="analog: truncated inversion sends nothing where the channel's magnitude is below",
     )
-    pilot_symbols: int = _count(4, "analog: OFDM symbols of the server's pilot", 1, 1024)
-    pilot_timing_sigma_samples: float = _number(
-        0.05, "analog: samples, standard deviation of the timing error that the pilot does not show", 0.0, 1e6
+    pilot_symbols: int = Field(4, ge=1, le=1024, description="analog: OFDM symbols of the server's pilot")
+    pilot_timing_sigma_samples: float = Field(
+        0.05,
+        ge=0.0,
+        le=1e6,
+        description="analog: samples, standard deviation of the timing error that the pilot does not show",
     )
 
-    def __post_init__(self) -> None:
-        for key in fields(self):
-            value, check = getattr(self, key.name), key.metadata["check"]
-            if check is not None and not (value is None and key.metadata["optional"]):
-                check(key.name, value)
+    @model_validator(mode="after")
+    def _keys_fit_each_other(self) -> Self:
         integer("max_burst_symbols", self.max_burst_symbols, self.groups + 1)
         self.numerology()
         if self.name == "pluto":
@@ -154,14 +147,7 @@ class AirSettings:
             require(self.noise_std is None, "noise_std", self.noise_std, "left out in onebit mode (set snr_db)")
         else:
             require(self.repeats == 1, "repeats", self.repeats, "1 in analog mode")
+        return self
 
     def numerology(self) -> Numerology:
         return Numerology(self.sample_rate_hz, self.fft_size, self.cp_samples, self.active_subcarriers, self.dc_nulls)
-
-
-OPTIONAL_KEYS = frozenset(key.name for key in fields(AirSettings) if key.metadata["optional"])
-
-
-def explain_keys() -> dict[str, str]:
-    """What each key is for, its unit, and which values it may have, in a line."""
-    return {key.name: key.metadata["comment"] for key in fields(AirSettings)}

@@ -5,9 +5,11 @@ there in time."""
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from oac_blocks.bench.section import Section
 
 if TYPE_CHECKING:
     from fl_app.config import Settings
@@ -15,8 +17,8 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 7780
 
 
-class LinkSection(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+class LinkSection(Section):
+    SECTION: ClassVar[str] = "link"
 
     bind: str = Field(
         f"tcp://127.0.0.1:{DEFAULT_PORT}",

@@ -53,7 +53,10 @@ def _radios(**changes):
         (_radios(sample_rate_hz=1e5), "[radios] sample_rate_hz must be from 520833"),
         (_radios(tx_gain_db=1.0), "[radios] tx_gain_db must be from -89.75 to 0 dB"),
         ({"air": {"fading": "rayleich"}}, "[air] fading = 'rayleich': did you mean 'rayleigh'?"),
-        ({"air": {"snr_db": 1e9}}, "[air] snr_db must be a finite number"),
+        ({"air": {"snr_db": 1e9}}, "[air] snr_db = 1000000000.0: must be at most 200"),
+        ({"air": {"snr_db": "20"}}, "[air] snr_db = '20': must be a valid number"),
+        ({"air": {"clock_ppm": "none"}}, "[air] clock_ppm = 'none': must be a valid number"),
+        ({"air": {"cp_samples": 300}}, "[air] cp_samples must be at most fft_size = 256"),
         ({"air": {"mode": "analog", "repeats": 3}}, "[air] repeats must be 1 in analog mode, got 3"),
     ],
 )
@@ -66,8 +69,8 @@ def test_fault_is_named_with_its_place_and_a_way_out(tree, message):
 
 def test_all_faults_are_named_at_once():
     with pytest.raises(ConfigError) as caught:
-        check({"run": {"rounds": 0, "sed": 1}, "clients": {"n": 0}}, "my.toml")
-    assert len(str(caught.value).splitlines()) == 3
+        check({"run": {"rounds": 0, "sed": 1}, "clients": {"n": 0}, "air": {"groups": 0, "repeats": 0}}, "my.toml")
+    assert len(str(caught.value).splitlines()) == 5
 
 
 def test_names_are_those_of_the_packages():

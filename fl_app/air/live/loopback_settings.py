@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from fl_app.air.bursts import Burst, longest_burst_symbols, plan
@@ -49,9 +48,8 @@ def analog_plan(k: int, settings: AirSettings) -> list[Burst]:
 
 def _in_short_bursts(settings: AirSettings) -> AirSettings:
     most = min(settings.max_burst_symbols, BURST_SYMBOLS + settings.groups)
-    return dataclasses.replace(settings, max_burst_symbols=most)
+    return settings.with_values(max_burst_symbols=most)
 
 
 def _same(settings: AirSettings, names: tuple[str, ...]) -> dict[str, Any]:
-    values = dataclasses.asdict(settings)
-    return {name: values[name] for name in names}
+    return {name: getattr(settings, name) for name in names}

@@ -46,7 +46,7 @@ class PlutoAir:
         integer("seed", seed, 0)
         count = len(radios.clients)
         require(count == n_clients, "clients of [radios]", f"{count} uris", f"one uri for each of {n_clients} clients")
-        self.settings = dataclasses.replace(settings, sample_rate_hz=radios.sample_rate_hz)
+        self.settings = settings.with_values(sample_rate_hz=radios.sample_rate_hz)
         self.alignment: Alignment | None = None
         self._radios = radios
         self._plan = RadioPlan(

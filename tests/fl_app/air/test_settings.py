@@ -1,53 +1,70 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Wrong settings are named, with what is allowed."""
 
-import dataclasses
+import re
+from typing import get_args
 
 import pytest
 
 from fl_app.air import AIR_NAMES, AirSettings, make_air
+from oac_blocks.dsp.channel.fading import PROFILES
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"name": "vacuum"}, "name must be one of ideal, fading, waveform, gnuradio, pluto, got 'vacuum'"),
-        ({"mode": "twobit"}, "mode must be one of analog, onebit, got 'twobit'"),
-        ({"fading": "nakagami"}, "fading must be one of none, rayleigh, rician"),
-        ({"profile": "urban"}, "profile must be one of flat, indoor, epa, eva, etu"),
-        ({"inversion": "full"}, "inversion must be one of phase, truncated"),
-        ({"snr_db": float("nan")}, "snr_db must be a finite number"),
-        ({"snr_db": "loud"}, "snr_db must be a finite number"),
-        ({"noise_alpha": 2.1}, "noise_alpha must be .* got 2.1"),
-        ({"noise_alpha": 0.0}, "noise_alpha must be"),
-        ({"clip_level": 0.5}, "clip_level must be a finite number >= 1"),
-        ({"limiter_level": -1.0}, "limiter_level must be"),
-        ({"clock_ppm": -20.0}, "clock_ppm must be .* >= 0"),
-        ({"clock_ppm": None}, "clock_ppm must be"),
-        ({"timing_sigma_samples": -1.0}, "timing_sigma_samples must be"),
-        ({"cfo_residual_hz": float("inf")}, "cfo_residual_hz must be"),
-        ({"repeats": 0}, "repeats must be an integer from 1 to 64, got 0"),
-        ({"repeats": 1.5}, "repeats must be an integer"),
-        ({"groups": 0}, "groups must be an integer"),
-        ({"groups": 8, "max_burst_symbols": 8}, "max_burst_symbols must be an integer >= 9, got 8"),
-        ({"adc_bits": 0}, "adc_bits must be an integer from 1 to 24"),
-        ({"least_magnitude": 0.0}, "least_magnitude must be"),
-        ({"pilot_symbols": 0}, "pilot_symbols must be"),
-        ({"cp_samples": 1000}, "cp_samples must be at most fft_size"),
-        ({"noise_std": 1.0, "mode": "onebit"}, "noise_std must be left out in onebit mode"),
-        ({"repeats": 2, "mode": "analog"}, "repeats must be 1 in analog mode"),
+        ({"name": "vacuum"}, "[air] name = 'vacuum': There are ideal, fading, waveform, gnuradio, pluto"),
+        ({"mode": "twobit"}, "[air] mode = 'twobit': did you mean 'onebit'? There are analog, onebit"),
+        ({"fading": "nakagami"}, "[air] fading = 'nakagami': There are none, rayleigh, rician"),
+        ({"profile": "urban"}, "[air] profile = 'urban': There are flat, indoor, epa, eva, etu"),
+        ({"inversion": "full"}, "[air] inversion = 'full': There are phase, truncated"),
+        ({"snr_db": float("nan")}, "[air] snr_db = nan: must be a finite number"),
+        ({"snr_db": "loud"}, "[air] snr_db = 'loud': must be a valid number"),
+        ({"snr": 3.0}, "[air] snr: unknown key; did you mean 'snr_db'?"),
+        ({"noise_alpha": 2.1}, "[air] noise_alpha = 2.1: must be at most 2"),
+        ({"noise_alpha": 0.0}, "[air] noise_alpha = 0.0: must be at least 0.5"),
+        ({"clip_level": 0.5}, "[air] clip_level = 0.5: must be at least 1"),
+        ({"limiter_level": -1.0}, "[air] limiter_level = -1.0: must be at least 1"),
+        ({"clock_ppm": -20.0}, "[air] clock_ppm = -20.0: must be at least 0"),
+        ({"clock_ppm": None}, "[air] clock_ppm = None: must be a valid number"),
+        ({"timing_sigma_samples": -1.0}, "[air] timing_sigma_samples = -1.0: must be at least 0"),
+        ({"cfo_residual_hz": float("inf")}, "[air] cfo_residual_hz = inf: must be a finite number"),
+        ({"repeats": 0}, "[air] repeats = 0: must be at least 1"),
+        ({"repeats": 65}, "[air] repeats = 65: must be at most 64"),
+        ({"repeats": 1.5}, "[air] repeats = 1.5: must be a valid integer"),
+        ({"groups": 0}, "[air] groups = 0: must be at least 1"),
+        ({"groups": 8, "max_burst_symbols": 8}, "[air] max_burst_symbols must be an integer >= 9, got 8"),
+        ({"adc_bits": 0}, "[air] adc_bits = 0: must be at least 1"),
+        ({"least_magnitude": 0.0}, "[air] least_magnitude = 0.0: must be greater than 0"),
+        ({"pilot_symbols": 0}, "[air] pilot_symbols = 0: must be at least 1"),
+        ({"cp_samples": 1000}, "[air] cp_samples must be at most fft_size"),
+        ({"noise_std": 1.0, "mode": "onebit"}, "[air] noise_std must be left out in onebit mode"),
+        ({"repeats": 2, "mode": "analog"}, "[air] repeats must be 1 in analog mode"),
     ],
 )
-def test_wrong_settings_are_named(wrong, message):
-    with pytest.raises(ValueError, match=message):
+def test_wrong_settings_are_named_with_section_value_and_what_is_allowed(wrong, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
         AirSettings(**wrong)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        AirSettings().with_values(**wrong)
+
+
+def test_all_wrong_settings_are_named_at_once():
+    with pytest.raises(ValueError, match="snr_db") as caught:
+        AirSettings(snr_db=1e9, repeats=0)
+    assert len(str(caught.value).splitlines()) == 2
 
 
 def test_settings_are_frozen_and_made_of_plain_values():
-    settings = AirSettings()
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    settings = AirSettings(snr_db=None)
+    with pytest.raises(ValueError, match="frozen"):
         settings.snr_db = 3.0  # type: ignore[misc]
-    assert AirSettings(**dataclasses.asdict(settings)) == settings
+    assert settings.plain()["snr_db"] == "none"
+    assert AirSettings(**settings.plain()) == settings == AirSettings(**settings.model_dump())
+
+
+def test_profiles_are_those_of_the_channel():
+    assert get_args(AirSettings.model_fields["profile"].annotation) == tuple(PROFILES)
 
 
 @pytest.mark.parametrize("name", AIR_NAMES)
