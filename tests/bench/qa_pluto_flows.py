@@ -21,7 +21,7 @@ from oac_blocks.blocks.support import pdus
 from oac_blocks.dsp.bounds import mv_error_probability
 from oac_blocks.radio.virtual.air.air_settings import REFERENCE_RMS_DB, spread
 from oac_blocks.radio.virtual.server import VirtualPlutos
-from tests.blocks.companion.platform import ROOT
+from tests.blocks.companion.companion_core import ROOT
 from tests.support.polling import DEADLINE_SECONDS
 from tests.support.ports import free_address, free_ports
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.blocks.companion.platform import FLOWS, compile_flows
+from tests.blocks.companion.companion_core import FLOWS, compile_flows
 from tests.support.sharing import made_once
 
 

@@ -7,7 +7,7 @@ import inspect
 import pytest
 import yaml
 
-from tests.blocks.companion.platform import DESCRIPTIONS, block_with_defaults, platform
+from tests.blocks.companion.companion_core import DESCRIPTIONS, block_with_defaults, platform
 
 FILES = sorted(DESCRIPTIONS.glob("*.block.yml"))
 every_description = pytest.mark.parametrize("file", FILES, ids=lambda file: file.name.removesuffix(".block.yml"))

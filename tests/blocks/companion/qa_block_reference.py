@@ -7,7 +7,7 @@ import importlib.util
 import pytest
 import yaml
 
-from tests.blocks.companion.platform import DESCRIPTIONS, ROOT
+from tests.blocks.companion.companion_core import DESCRIPTIONS, ROOT
 
 PAGE = ROOT / "docs" / "blocks.md"
 FILES = sorted(DESCRIPTIONS.glob("*.block.yml"))

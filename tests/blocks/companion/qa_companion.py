@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from oac_blocks.cli import app
-from tests.blocks.companion.platform import FLOWS, ROOT, call
+from tests.blocks.companion.companion_core import FLOWS, ROOT, call
 
 
 def test_all_canvases_are_clean(tmp_path):

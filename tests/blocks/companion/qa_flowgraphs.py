@@ -13,7 +13,7 @@ import yaml
 
 from oac_blocks.bench.flows.pluto import PlutoSettings
 from oac_blocks.dsp.waveform.round_layout import RoundLayout
-from tests.blocks.companion.platform import FLOWS, ROOT, call, compile_flows, load
+from tests.blocks.companion.companion_core import FLOWS, ROOT, call, compile_flows, load
 
 RUN_SECONDS = 10
 FILES = sorted(FLOWS.glob("*.grc"))

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from oac_blocks.blocks.sync_detector import sync_detector
-from tests.blocks.companion.platform import ROOT, block_with_defaults, platform
+from tests.blocks.companion.companion_core import ROOT, block_with_defaults, platform
 from tests.support.polling import DEADLINE_SECONDS
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from oac_blocks.dsp.preamble import trigger
-from tests.blocks.companion.platform import call
+from tests.blocks.companion.companion_core import call
 
 WATCHER = Path(__file__).with_name("watch_sync_link.py")
 SAMPLE_RATE_HZ = 20e6

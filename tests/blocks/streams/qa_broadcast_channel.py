@@ -16,7 +16,7 @@ from oac_blocks.dsp.channel.noise import complex_gaussian
 from oac_blocks.dsp.channel.streaming_channel import StreamingBroadcast
 from oac_blocks.dsp.preamble import trigger
 from oac_blocks.dsp.receive.arrival import estimate_arrival
-from tests.blocks.companion.platform import block_with_defaults, platform
+from tests.blocks.companion.companion_core import block_with_defaults, platform
 from tests.support.flowgraphs import post, run, running, tag, tags
 from tests.support.polling import until
 

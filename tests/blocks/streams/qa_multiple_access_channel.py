@@ -16,7 +16,7 @@ from oac_blocks.dsp.channel.multiple_access import Link, Receiver
 from oac_blocks.dsp.channel.noise import complex_gaussian
 from oac_blocks.dsp.channel.streaming_channel import StreamingChannel
 from oac_blocks.dsp.preamble import trigger
-from tests.blocks.companion.platform import ROOT, block_with_defaults, platform
+from tests.blocks.companion.companion_core import ROOT, block_with_defaults, platform
 from tests.support.flowgraphs import post, run, running, tag, tags
 from tests.support.polling import DEADLINE_SECONDS, until
 
