@@ -7,7 +7,6 @@ broken or of another radio is an error, and is never written over.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import tempfile
@@ -16,6 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+
+import tomlkit
 
 from oac_blocks.dsp.checks import real, require
 from oac_blocks.loop.states import ClientView, Guess
@@ -122,8 +124,7 @@ def write(path: Path, stored: StoredCalibration) -> None:
     """The file is there whole, old or new, whatever happens. One of another radio, or a broken one, is left alone."""
     read(path, stored.serial)
     # At the end, so that half a file does not pass for a whole one.
-    lines = [*_lines(stored), f"version = {VERSION}", f'format = "{FORMAT}"']
-    _replace(path, lines)
+    _replace(path, {**_values(stored), "version": VERSION, "format": FORMAT})
 
 
 def read_many(path: Path, serials: Sequence[str]) -> dict[str, StoredCalibration]:
@@ -150,10 +151,8 @@ def write_many(path: Path, calibrations: Sequence[StoredCalibration], serials: S
     """What is new of some of the bench's radios ``serials``; what the file says of the others of them stays."""
     check_many(path, serials)
     known = (_radios_of(path) or {}) | {one.serial: one for one in calibrations}
-    lines = []
-    for stored in known.values():
-        lines += ["[[radio]]", *_lines(stored), ""]
-    _replace(path, [*lines, "[file]", f"version = {MANY_VERSION}", f'format = "{FORMAT}"'])
+    about = {"version": MANY_VERSION, "format": FORMAT}
+    _replace(path, {"radio": [_values(stored) for stored in known.values()], "file": about})
 
 
 def _radios_of(path: Path) -> dict[str, StoredCalibration] | None:
@@ -180,28 +179,22 @@ def _radios_of(path: Path) -> dict[str, StoredCalibration] | None:
     return {one.serial: one for one in stored}
 
 
-def _lines(stored: StoredCalibration) -> list[str]:
-    values = {name: getattr(stored, name) for name in (field.name for field in fields(StoredCalibration))}
-    return [f"{name} = {_toml(value)}" for name, value in values.items() if value is not None]
+def _values(stored: StoredCalibration) -> dict[str, Any]:
+    values = {field.name: getattr(stored, field.name) for field in fields(StoredCalibration)}
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def _replace(path: Path, lines: Sequence[str]) -> None:
+def _replace(path: Path, table: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write("\n".join(lines) + "\n")
+            tomlkit.dump(table, file)
             file.flush()
             os.fsync(file.fileno())
         Path(part).replace(path)
     finally:
         Path(part).unlink(missing_ok=True)
-
-
-def _toml(value: str | float | datetime) -> str:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return json.dumps(value) if isinstance(value, str) else repr(float(value))
 
 
 def _known(value: float) -> float | None:

@@ -1,54 +1,60 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings as TOML text, and single TOML values from a command line (the standard library only reads whole files)."""
+"""Settings as TOML text with comments, by tomlkit, and single TOML values from a command line."""
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Mapping
-from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tomlkit.items import Item
+
+LARGE = 1e6  # floats from here on are written with an exponent: 2.4e+09 is easier to read than ten digits
 
 
 def to_toml(sections: Mapping[str, Mapping[str, Any]], comments: Mapping[tuple[str, str], str] | None = None) -> str:
-    """Sections of plain values as TOML. A value None stands for "not set": TOML has no word for it, so it is left out.
+    """Return sections of plain values as the text of a TOML file.
 
-    comments: by (section, key), written behind the value.
+    Parameters
+    ----------
+    sections : mapping
+        The values by section and key.
+    comments : mapping, optional
+        By (section, key): what is written behind the value.
     """
-    blocks = []
+    import tomlkit
+
+    document = tomlkit.document()
     for section, values in sections.items():
-        lines = [f"[{section}]"]
+        table = tomlkit.table()
         for key, value in values.items():
-            if value is None:
-                continue
-            comment = (comments or {}).get((section, key))
-            lines.append(f"{key} = {value_text(value)}" + (f"  # {comment}" if comment else ""))
-        blocks.append("\n".join(lines) + "\n")
-    return "\n".join(blocks)
+            item = _item(value)
+            if comment := (comments or {}).get((section, key)):
+                item.comment(comment)
+                item.trivia.comment_ws = "  "
+            table.add(key, item)
+        document.add(section, table)
+    return tomlkit.dumps(document)
 
 
 def value_text(value: Any) -> str:
-    """One value as TOML writes it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float) and abs(value) >= 1e6 and float(f"{value:g}") == value:
-        return f"{value:g}"  # 2.4e+09 is easier on the eye than ten digits
-    if isinstance(value, int | float):
-        return repr(value)  # also inf and nan; the shortest text that reads back as the same number
-    if isinstance(value, str | PurePath):
-        # JSON's strings are TOML's, but for DEL, which TOML wants escaped.
-        return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(value_text(entry) for entry in value) + "]"
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {value_text(entry)}" for key, entry in value.items()) + " }"
-    raise TypeError(f"{value!r} of type {type(value).__name__} cannot be written as TOML")
+    """Return one value as TOML writes it."""
+    return _item(value).as_string()
 
 
 def parse_value(text: str) -> Any:
-    """`0.2`, `true`, `[1, 2]`, `"a b"` as in a TOML file; anything else is a string without quotes."""
+    """Return what `0.2`, `true`, `[1, 2]` or `"a b"` is in a TOML file; anything else is a string without quotes."""
     try:
         parsed = tomllib.loads(f"value = {text}\n")
     except tomllib.TOMLDecodeError:
         return text
     return parsed["value"] if parsed.keys() == {"value"} else text
+
+
+def _item(value: Any) -> Item:
+    import tomlkit
+
+    if isinstance(value, float) and abs(value) >= LARGE and float(f"{value:g}") == value:
+        return tomlkit.value(f"{value:g}")
+    return tomlkit.item(value)
