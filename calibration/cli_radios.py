@@ -67,33 +67,32 @@ def probe(
     Example: oac-calibrate probe ip:192.168.2.1 ip:192.168.3.1
     """
     with clear_errors():
-        from oac_blocks.bench.threads.radios import probe_module
+        from oac_blocks.radio import registry
         from oac_blocks.radio.base import RadioError
 
-        module = probe_module()
         named, scanned = list(uris or []), ""
         if not named:
             try:
-                named = list(module.scan())
+                named = list(registry.scan())
                 scanned = "" if named else "the scan found no radio; name one: oac-calibrate probe ip:192.168.2.1"
             except RadioError as error:
                 scanned = str(error)
         found, missing = [], []
         for uri in named:
             try:
-                found.append(module.probe(uri))
+                found.append(registry.probe(uri))
             except RadioError as error:
                 missing.append(str(error))
     console = console_for(as_json)
     if found:
-        columns = ("uri", "serial", "firmware", "°C", "rate, Msps", "rates, Msps", "RX LO", "TX LO", "ENSM")
+        switches = list(dict.fromkeys(name for info in found for name in info.switches))
+        columns = ("uri", "serial", "firmware", "°C", "rate, Msps", "rates, Msps", *switches)
         table = Table(*columns, box=SIMPLE, padding=(0, 1, 0, 0))
         for info in found:
             rates = f"{info.lowest_rate_hz / 1e6:.3f} to {info.highest_rate_hz / 1e6:.2f}"
             now = f"{info.sample_rate_hz / 1e6:g}"
-            state = info.state
-            switched = ("on" if state.rx_lo_on else "down", "on" if state.tx_lo_on else "down", state.ensm_mode)
-            celsius = f"{info.temperature_celsius:.1f}"
+            switched = [info.switches.get(name, "") for name in switches]
+            celsius = "" if info.temperature_celsius is None else f"{info.temperature_celsius:.1f}"
             table.add_row(info.uri, info.serial, info.firmware, celsius, now, rates, *switched)
         console.print(table)
     for info in found:
@@ -129,19 +128,19 @@ def loopback_test(
     """
     with clear_errors():
         from calibration.loopback import run_loopback
-        from oac_blocks.bench.threads.radios import probe_module
         from oac_blocks.dsp.checks import real
+        from oac_blocks.radio import registry
         from oac_blocks.radio.base import RadioConfig, StreamConfig
 
         real("--seconds", seconds, 0.0, 3600.0, open_low=True)
         stream = StreamConfig(block, buffers, max(1, buffers - 2), 4)
         configs = [RadioConfig(one) for one in rate or (1e6, 2.5e6, 4e6)]
-        probe_module().probe(uri)
-        from oac_blocks.radio.pluto import PlutoRadio
-
+        for config in configs:
+            registry.check_config(uri, config)
+        registry.probe(uri)
         results = []
         for config in configs:
-            with PlutoRadio(uri, config) as radio:
+            with registry.open_radio(uri, config) as radio:
                 radio.set_digital_loopback(True)
                 blocks = stream.primed_blocks + buffers + math.ceil(seconds * config.sample_rate_hz / block)
                 results.append(run_loopback(radio, stream, blocks))

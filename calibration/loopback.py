@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from oac_blocks.dsp.checks import integer
-from oac_blocks.radio import limits
 from oac_blocks.radio.base import Radio, StreamConfig
 
 _DIGIT = 2048
 _HALF = _DIGIT // 2
+_STEPS = 2048  # steps from 0 to full scale: a converter of 12 bits or more passes whole steps unchanged
 PERIOD_SAMPLES = _DIGIT * _DIGIT
 _ALIKE = 64  # so many samples in a row that count are the beginning
 
@@ -39,14 +39,14 @@ class LoopbackResult:
 
 
 def counting_samples(first: int, count: int) -> npt.NDArray[np.complex64]:
-    """Samples number ``first`` and on; what a converter of 12 bits passes to the bit."""
+    """Return the samples from number ``first`` on. A converter of 12 bits passes them unchanged."""
     numbers = np.arange(first, first + count) % PERIOD_SAMPLES
     low, high = numbers % _DIGIT - _HALF, numbers // _DIGIT - _HALF
-    return ((low + 1j * high) / limits.RX_FULL_SCALE).astype(np.complex64)
+    return ((low + 1j * high) / _STEPS).astype(np.complex64)
 
 
 def numbers_of(samples: npt.NDArray[np.complex64]) -> npt.NDArray[np.int64]:
-    scaled = samples.astype(np.complex128) * limits.RX_FULL_SCALE
+    scaled = samples.astype(np.complex128) * _STEPS
     low, high = np.rint(scaled.real).astype(np.int64), np.rint(scaled.imag).astype(np.int64)
     return (low + _HALF) % _DIGIT + _DIGIT * ((high + _HALF) % _DIGIT)
 
@@ -83,7 +83,7 @@ def check_count(received: npt.NDArray[np.complex64]) -> Count:
 
 
 def run_loopback(radio: Radio, stream: StreamConfig, blocks: int) -> LoopbackResult:
-    """``radio`` is looped back already, and not started."""
+    """Run the test on a radio whose digital loopback is on and whose streams are not started."""
     size = stream.block_samples
     radio.start(stream)
     received: list[npt.NDArray[np.complex64]] = []

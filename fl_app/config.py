@@ -23,6 +23,7 @@ from fl_app.link.settings import LinkSection
 from fl_app.toml_text import parse_value, to_toml
 from oac_blocks.bench.section import ConfigError as ConfigError
 from oac_blocks.bench.section import Section, explain, nearest
+from oac_blocks.radio import registry
 from oac_blocks.radio.base import RadioConfig
 
 QUICKSTART = "quickstart.toml"
@@ -147,7 +148,10 @@ class RadiosSection(Section):
         if not self.frequency_hz:
             return "frequency_hz = 0: nothing is transmitted until you name a frequency that you may use"
         try:
-            RadioConfig(self.sample_rate_hz, self.frequency_hz, self.frequency_hz, self.rx_gain_db, self.tx_gain_db)
+            frequency = self.frequency_hz
+            config = RadioConfig(self.sample_rate_hz, frequency, frequency, self.rx_gain_db, self.tx_gain_db)
+            for uri in uris:
+                registry.check_config(uri, config)
         except ValueError as error:
             return str(error).replace("rx_lo_hz", "frequency_hz").replace("tx_lo_hz", "frequency_hz")
         return ""

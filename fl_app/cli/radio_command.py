@@ -24,7 +24,7 @@ from fl_app.processes.private_folder import PrivateFolder
 from fl_app.processes.radio_process import RadioCommandError, run_flowgraph
 from oac_blocks.bench.flows.endpoints import BETWEEN_FLOWGRAPHS, Endpoints, bench_endpoints
 from oac_blocks.dsp.waveform.round_layout import AGREED
-from oac_blocks.radio import limits
+from oac_blocks.radio.registry import driver_for
 
 if TYPE_CHECKING:
     from fl_app.link.relay import Relay
@@ -86,8 +86,12 @@ def radio(
             loopback_air = loopback_settings(air.air, loopback, air.run.seed) | {"arm_seconds": arm_seconds}
             run_flowgraph(ended, [], "loopback_service", [str(place), loopback_air])
             return
-        if frequency not in limits.RX_LO_HZ:
-            allowed = "one that you may transmit on, from 70 MHz to 6 GHz; nothing is sent before you name one"
+        try:
+            tunable = driver_for(str(uri)).limits.rx_lo_hz
+        except ValueError as error:
+            raise ConfigError(f"--uri {uri}: {error}") from None
+        if frequency not in tunable:
+            allowed = f"one that you may transmit on, {tunable}; nothing is sent before you name one"
             raise ConfigError(f"--frequency {frequency:g}: say {allowed}")
         if client is not None and client >= clients:
             raise ConfigError(f"--client {client}: with --clients {clients} they are 0 to {clients - 1}")

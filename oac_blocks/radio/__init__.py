@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Live radios: what each can do (``base``), ADALM-Plutos (``pluto``), and simulated ones (``virtual``).
+"""Live radios: the interface (``base``), which driver opens which uri (``registry``), Plutos, and virtual Plutos.
 
-Only ``pluto`` imports pyadi-iio; ``pluto_state`` (read, make ready, restore) and ``pluto_probe`` import pylibiio; the
-rest needs numpy and scipy alone.
+A driver is one module with a subclass of ``base.Radio``; it declares its own limits. ``pluto`` is the only one here.
+``pluto_state`` (read, make ready, restore) and ``pluto_probe`` belong to it, and ``ad9361`` says what its chip can be
+set to. Only the modules of the Pluto import pyadi-iio and pylibiio; the rest needs numpy and scipy alone.
 """

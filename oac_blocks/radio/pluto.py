@@ -23,8 +23,17 @@ import adi
 import numpy as np
 
 from oac_blocks.dsp.checks import complex_array, real, require
-from oac_blocks.radio import limits, pluto_state
-from oac_blocks.radio.base import Radio, RadioConfig, RadioError, RadioStopped, Received, Samples, StreamConfig
+from oac_blocks.radio import ad9361, pluto_probe, pluto_state
+from oac_blocks.radio.base import (
+    Radio,
+    RadioConfig,
+    RadioError,
+    RadioInfo,
+    RadioStopped,
+    Received,
+    Samples,
+    StreamConfig,
+)
 
 _log = logging.getLogger(__name__)
 _STATUS_REGISTER = 0x80000088
@@ -45,6 +54,8 @@ class PlutoRadio(Radio):
     opens it again gives the ``found`` of the first time, for what it finds now may be its own settings.
     """
 
+    limits = ad9361.LIMITS
+
     def __init__(
         self,
         uri: str,
@@ -54,6 +65,8 @@ class PlutoRadio(Radio):
         found: pluto_state.PlutoState | None = None,
     ) -> None:
         require(isinstance(uri, str) and uri != "", "uri", repr(uri), "as in ip:192.168.2.1 or usb:1.2.5")
+        config = RadioConfig() if config is None else config
+        config.check(self.limits)
         real("timeout_seconds", timeout_seconds, 0.1, 3600.0)
         self.uri = uri
         self.found = found
@@ -67,7 +80,7 @@ class PlutoRadio(Radio):
         with self._errors("set the time limit of"):
             self._device.ctx.set_timeout(round(1000 * timeout_seconds))
         try:
-            self.config = self.configure(RadioConfig() if config is None else config)
+            self.config = self.configure(config)
         except BaseException:
             self.close()
             raise
@@ -81,27 +94,34 @@ class PlutoRadio(Radio):
     def overflows(self) -> int:
         return self._streams.overflows if self._streams else 0
 
-    @property
-    def temperature_celsius(self) -> float:
-        with self._errors("read the temperature of"):
-            return int(self._device._ctrl.find_channel("temp0", False).attrs["input"].value) / 1000
+    @classmethod
+    def probe(cls, uri: str) -> RadioInfo:
+        return pluto_probe.probe(uri)
+
+    @classmethod
+    def scan(cls) -> dict[str, str]:
+        return pluto_probe.scan()
+
+    def describe(self) -> RadioInfo:
+        return pluto_probe.describe(self.uri, self._opened().ctx)
 
     def configure(self, config: RadioConfig) -> RadioConfig:
         require(self._streams is None, "configure", "a radio that streams", "called before start or after stop")
+        config.check(self.limits)
+        rx_bandwidth_hz, tx_bandwidth_hz = config.bandwidths_hz(self.limits)
         device = self._opened()
         with self._errors("configure"):
-            self._check_range(device, "rx_lo_hz", config.rx_lo_hz, "altvoltage0")
-            self._check_range(device, "tx_lo_hz", config.tx_lo_hz, "altvoltage1")
+            pluto_state.check_tuning(device.ctx, rx_lo_hz=config.rx_lo_hz, tx_lo_hz=config.tx_lo_hz)
             self._take_over(device, config.tx_lo_hz is not None)
             device.sample_rate = round(config.sample_rate_hz)
-            device.rx_rf_bandwidth = round(config.rx_bandwidth)
-            device.tx_rf_bandwidth = round(config.tx_bandwidth)
+            device.rx_rf_bandwidth = round(rx_bandwidth_hz)
+            device.tx_rf_bandwidth = round(tx_bandwidth_hz)
             device.rx_lo = round(config.rx_lo_hz)
             device.gain_control_mode_chan0 = "manual"  # or else the gain would not be taken
             device.rx_hardwaregain_chan0 = round(config.rx_gain_db)
             pluto_state.make_ready(device.ctx, config.tx_lo_hz)
             if config.tx_lo_hz is not None:
-                device.tx_hardwaregain_chan0 = limits.TX_GAIN_DB.nearest(config.tx_gain_db)
+                device.tx_hardwaregain_chan0 = ad9361.TX_GAIN_DB.nearest(config.tx_gain_db)
             there = RadioConfig(
                 float(device.sample_rate),
                 float(device.rx_lo),
@@ -189,17 +209,6 @@ class PlutoRadio(Radio):
         if self._streams is None:
             raise RadioStopped(f"{self.uri} does not stream: call start first")
         return self._streams
-
-    def _check_range(self, device: Any, name: str, wanted_hz: float | None, channel: str) -> None:
-        """Refuse what the device itself says that it cannot be tuned to: chips of the family differ."""
-        available = device._ctrl.find_channel(channel, True).attrs.get("frequency_available")
-        if wanted_hz is None or available is None:
-            return
-        low, _, high = (float(word) for word in available.value.strip("[]").split())
-        if not low <= wanted_hz <= high:
-            chip = device.ctx.attrs.get("ad9361-phy,model", "unknown")
-            allowed = f"from {low:.12g} to {high:.12g} Hz for its chip ({chip})"
-            raise RadioError(f"{self.uri}: {name} must be {allowed}, got {wanted_hz:.12g}")
 
     def _compare(self, wanted: RadioConfig, there: RadioConfig) -> None:
         gain = replace(wanted, rx_gain_db=round(wanted.rx_gain_db))
@@ -348,7 +357,7 @@ class _Streams:
         first = blocks = 0
         while not self._stopping.is_set():
             raw = self._device.rx()
-            samples = (raw / limits.RX_FULL_SCALE).astype(np.complex64)
+            samples = (raw / ad9361.RX_FULL_SCALE).astype(np.complex64)
             blocks += 1
             if blocks % self.config.blocks_per_poll == 0 and self._lost(self._device._rxadc, _OVERFLOW):
                 self.overflows += 1
@@ -365,8 +374,8 @@ class _Streams:
                 samples = self._to_send.get(timeout=_POLL_SECONDS)
             except queue.Empty:
                 continue
-            parts = samples.view(np.float32) * np.float32(limits.TX_FULL_SCALE)
-            words = np.clip(np.rint(parts), -limits.TX_FULL_SCALE, limits.TX_FULL_SCALE - 1).view(np.complex64)
+            parts = samples.view(np.float32) * np.float32(ad9361.TX_FULL_SCALE)
+            words = np.clip(np.rint(parts), -ad9361.TX_FULL_SCALE, ad9361.TX_FULL_SCALE - 1).view(np.complex64)
             self._device.tx(words)
             blocks += 1
             if blocks % self.config.blocks_per_poll == 0 and self._lost(self._device._txdac, _UNDERFLOW):

@@ -1,38 +1,38 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which radios are there, and what they say of themselves: read through libiio, with nothing set and nothing sent."""
+"""Find Plutos and read what they say of themselves, through libiio. Nothing is set and nothing is sent."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import iio
 
 from oac_blocks.radio import pluto_state
-from oac_blocks.radio.base import RadioError
+from oac_blocks.radio.base import RadioError, RadioInfo
 
 
 @dataclass(frozen=True)
-class RadioInfo:
-    uri: str
-    model: str
-    serial: str
-    firmware: str
-    temperature_celsius: float
-    sample_rate_hz: float  # as it is set now
-    lowest_rate_hz: float  # as the device has it now: a filter in its chip may lower it
-    highest_rate_hz: float
+class PlutoInfo(RadioInfo):
+    """What a Pluto says of itself, and the state that it is in."""
+
     state: pluto_state.PlutoState
 
     @property
     def hindrances(self) -> list[str]:
-        """What would keep a program from streaming that does not set it right."""
+        """Return, in words, what would keep a program from streaming if it does not set the radio up itself."""
         return pluto_state.hindrances(self.state, transmits=True)
+
+    @property
+    def switches(self) -> dict[str, str]:
+        """Return which oscillators are powered, and the mode of the chip's state machine."""
+        state = self.state
+        powered = {"RX LO": state.rx_lo_on, "TX LO": state.tx_lo_on}
+        return {**{name: "on" if on else "down" for name, on in powered.items()}, "ENSM": state.ensm_mode}
 
 
 def scan() -> dict[str, str]:
-    """Uris of what libiio finds on USB and in the local network, and what it says of each."""
+    """Return the uris of the devices that libiio finds on USB and in the local network, and a description of each."""
     try:
         return dict(iio.scan_contexts())
     except OSError as error:
@@ -41,37 +41,38 @@ def scan() -> dict[str, str]:
         ) from None
 
 
-def probe(uri: str) -> RadioInfo:
-    """RadioError if nobody is there, or it is no AD9361 device."""
+def probe(uri: str) -> PlutoInfo:
+    """Return what the radio at ``uri`` says of itself. Raise RadioError if there is none, or it is not a Pluto."""
     with pluto_state.opened(uri) as context:
-        try:
-            state = pluto_state.read_state(context)
-            chip = context.find_device("ad9361-phy")
-            attributes, receiver = context.attrs, chip.find_channel("voltage0", False)
-            low, high = _range(receiver.attrs["sampling_frequency_available"].value)
-            return RadioInfo(
-                uri,
-                attributes.get("hw_model", "unknown"),
-                attributes.get("hw_serial", ""),
-                attributes.get("fw_version", "unknown"),
-                int(_temperature(chip)) / 1000,
-                float(receiver.attrs["sampling_frequency"].value),
-                low,
-                high,
-                state,
-            )
-        except OSError as error:
-            raise RadioError(f"no Pluto at {uri}: {error.strerror or error}") from None
-        except (AttributeError, KeyError, ValueError) as error:
-            raise RadioError(f"{uri} is no Pluto that can be read: {error}") from None
+        return describe(uri, context)
 
 
-def _temperature(chip: Any) -> str:
-    return str(chip.find_channel("temp0", False).attrs["input"].value)
+def describe(uri: str, context: iio.Context) -> PlutoInfo:
+    """Return what the radio of an open context says of itself."""
+    try:
+        state = pluto_state.read_state(context)
+        chip = context.find_device("ad9361-phy")
+        attributes, receiver = context.attrs, chip.find_channel("voltage0", False)
+        low, high = _range(receiver.attrs["sampling_frequency_available"].value)
+        return PlutoInfo(
+            uri,
+            attributes.get("hw_model", "unknown"),
+            attributes.get("hw_serial", ""),
+            attributes.get("fw_version", "unknown"),
+            int(chip.find_channel("temp0", False).attrs["input"].value) / 1000,
+            float(receiver.attrs["sampling_frequency"].value),
+            low,
+            high,
+            state,
+        )
+    except OSError as error:
+        raise RadioError(f"no Pluto at {uri}: {error.strerror or error}") from None
+    except (AttributeError, KeyError, ValueError) as error:
+        raise RadioError(f"{uri} is no Pluto that can be read: {error}") from None
 
 
 def _range(text: str) -> tuple[float, float]:
-    """Of "[low step high]"."""
+    """Return both ends of a range that is written as ``[low step high]``."""
     numbers = [float(word) for word in re.findall(r"[\d.]+", text)]
     if not numbers:
         raise ValueError(f"no range: {text!r}")

@@ -27,8 +27,9 @@ from typing import Any
 import iio
 
 from oac_blocks.dsp.checks import require
-from oac_blocks.radio import limits
-from oac_blocks.radio.base import RadioError
+from oac_blocks.radio import ad9361
+from oac_blocks.radio.base import RadioError, RadioRangeError
+from oac_blocks.radio.limits import Range
 
 _TIMEOUT_MILLISECONDS = 5000  # for one request, where the uri is opened here
 _PHY, _RX, _TX = "ad9361-phy", "cf-ad9361-lpc", "cf-ad9361-dds-core-lpc"
@@ -81,6 +82,34 @@ def hindrances(state: PlutoState, transmits: bool) -> list[str]:
     if state.tx_interpolation != 1:
         told.append(f"its FPGA interpolates transmitted samples by {state.tx_interpolation}")
     return told
+
+
+def check_tuning(radio: str | iio.Context, **frequencies_hz: float | None) -> None:
+    """Refuse frequencies that the chip in this radio cannot be tuned to, before anything is set.
+
+    Chips of the family differ: an AD9363A covers 325 MHz to 3.8 GHz. A firmware that does not report the range of its
+    oscillators is not checked.
+
+    Parameters
+    ----------
+    radio : str or iio.Context
+        The radio.
+    **frequencies_hz : float or None
+        ``rx_lo_hz`` and ``tx_lo_hz``. None is not checked.
+
+    Raises
+    ------
+    RadioRangeError
+        If a frequency is outside the range that the radio reports; the message names the range and the chip.
+    """
+    with opened(radio) as context, _told(context, "read"):
+        for name, channel in (("rx_lo_hz", _RX_LO), ("tx_lo_hz", _TX_LO)):
+            wanted_hz, allowed = frequencies_hz.get(name), _Device(context).tuning_range(channel)
+            if wanted_hz is None or allowed is None or wanted_hz in allowed:
+                continue
+            chip = context.attrs.get("ad9361-phy,model", "unknown")
+            named = f"{_uri_of(context)}: {name} must be {allowed} for its chip ({chip})"
+            raise RadioRangeError(f"{named}, got {wanted_hz:.12g}")
 
 
 def make_ready(radio: str | iio.Context, tx_lo_hz: float | None) -> PlutoState:
@@ -170,7 +199,7 @@ class _Device:
         )
 
     def silence(self) -> None:
-        self._write(_PHY, "voltage0", True, "hardwaregain", limits.TX_GAIN_DB.low)
+        self._write(_PHY, "voltage0", True, "hardwaregain", ad9361.TX_GAIN_DB.low)
         self.power(_TX_LO, False)
         for tone in self._tones():
             tone.attrs["raw"].value = "0"
@@ -180,6 +209,13 @@ class _Device:
 
     def tune(self, oscillator: str, frequency_hz: int) -> None:
         self._write(_PHY, oscillator, True, "frequency", frequency_hz)
+
+    def tuning_range(self, oscillator: str) -> Range | None:
+        """Return the range that the radio reports for an oscillator, or None if it does not report one."""
+        channel = self._devices[_PHY].find_channel(oscillator, True)
+        available = None if channel is None else channel.attrs.get("frequency_available")
+        numbers = [] if available is None else [float(word) for word in re.findall(r"[\d.]+", available.value)]
+        return Range(numbers[0], numbers[1], numbers[2], "Hz") if len(numbers) == 3 else None
 
     def set_ensm(self, mode: str) -> None:
         self._devices[_PHY].attrs["ensm_mode"].value = mode
@@ -233,7 +269,7 @@ class _Device:
                 if error.errno not in _REFUSALS:
                     raise
         if fir:
-            if self._number(_PHY, "voltage0", False, "sampling_frequency") < limits.SAMPLE_RATE_WITHOUT_FIR_HZ.low:
+            if self._number(_PHY, "voltage0", False, "sampling_frequency") < ad9361.SAMPLE_RATE_WITHOUT_FIR_HZ.low:
                 self._write(_PHY, "voltage0", False, "sampling_frequency", _RATE_FOR_ANY_FILTER_HZ)
             self._write(_PHY, "out", False, "voltage_filter_fir_en", 0)
         self._write(_PHY, "voltage0", False, "sampling_frequency", rate)

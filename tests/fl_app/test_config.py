@@ -22,7 +22,7 @@ CONFIGS = sorted((ROOT / "configs").glob("*.toml"))
 
 
 def _radios(**changes):
-    radios = {"server": "a", "clients": ["b", "c"], "frequency_hz": 2.4e9, **changes}
+    radios = {"server": "ip:a", "clients": ["ip:b", "usb:1.2.5"], "frequency_hz": 2.4e9, **changes}
     return {"air": {"name": "pluto"}, "radios": radios}
 
 
@@ -46,7 +46,8 @@ def _radios(**changes):
         ({"air": {"name": "waevform"}}, "[air] name = 'waevform': did you mean 'waveform'? There are ideal,"),
         ({"air": {"name": "pluto"}}, "[radios] server = '': the air pluto needs the uri of a radio"),
         ({"air": {"name": "pluto"}, "radios": {"server": "a", "clients": ["b"]}}, "a uri for each of [clients] n = 2"),
-        (_radios(clients=["b", "a"]), "[radios] clients = ['b', 'a']: a radio is named twice"),
+        (_radios(clients=["ip:b", "ip:a"]), "[radios] clients = ['ip:b', 'ip:a']: a radio is named twice"),
+        (_radios(clients=["ip:b", "c"]), "[radios] uri must begin with one of ip:, usb:, serial:, local: as in ip:192"),
         (_radios(frequency_hz=0.0), "[radios] frequency_hz = 0: nothing is transmitted until you name a frequency"),
         (_radios(frequency_hz=30e6), "[radios] frequency_hz must be from 70000000"),
         (_radios(sample_rate_hz=-1.0), "[radios] sample_rate_hz = -1.0: must be greater than 0"),

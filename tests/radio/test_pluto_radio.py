@@ -76,8 +76,9 @@ def test_what_the_chip_cannot_do_is_refused_with_what_it_can(plutos, radio):
     ],
 )
 def test_what_the_chip_cannot_do_is_refused_before_it_is_touched(name, value):
+    """No radio is there: to look for one would be a RadioError."""
     with pytest.raises(ValueError, match=name):
-        replace(CONFIG, **{name: value})
+        pluto.PlutoRadio("ip:127.0.0.1:1", replace(CONFIG, **{name: value}))
 
 
 def test_a_device_that_does_something_else_is_found_out(plutos, radio):
@@ -88,6 +89,15 @@ def test_a_device_that_does_something_else_is_found_out(plutos, radio):
     frequency["frequency"] = replace(frequency["frequency"], write=lambda _: None)
     with pytest.raises(RadioError, match="rx_lo_hz is 2400000000 after it was set to 910000000"):
         radio(served.uris[0], replace(CONFIG, rx_lo_hz=910e6))
+
+
+def test_a_radio_describes_itself(plutos, radio):
+    served = plutos(1, chip="ad9363a")
+    info = radio(served.uris[0]).describe()
+    assert "AD9363A" in info.model
+    assert info.sample_rate_hz == CONFIG.sample_rate_hz
+    assert info.switches == {"RX LO": "on", "TX LO": "on", "ENSM": "fdd"}
+    assert info.hindrances == []
 
 
 def test_nobody_there():

@@ -24,7 +24,9 @@ from oac_blocks.blocks.trigger_source import trigger_source
 from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.dsp.waveform.round_layout import RoundLayout
-from oac_blocks.radio import limits, pluto_state
+from oac_blocks.radio import pluto_state
+from oac_blocks.radio.base import RadioRangeError
+from oac_blocks.radio.registry import driver_for
 
 _POLL_MILLISECONDS = 10
 _PATIENCE_BUFFERS = 64  # from the order to send a trigger until the server's own receiver must have heard it
@@ -62,13 +64,12 @@ class PlutoSettings:
 
     def __post_init__(self) -> None:
         require(bool(self.uri), "uri", repr(self.uri), "that of a radio, such as ip:192.168.2.1 or usb:1.2.5")
-        allowed = (
-            "a frequency in Hz that you may transmit on, from 70 MHz to 6 GHz: nothing is sent before you name one"
-        )
-        require(self.frequency_hz in limits.RX_LO_HZ, "frequency_hz", self.frequency_hz, allowed)
-        limits.SAMPLE_RATE_HZ.check("sample_rate_hz", self.sample_rate_hz)
+        limits = driver_for(self.uri).limits
+        allowed = f"a frequency that you may transmit on, {limits.rx_lo_hz}: nothing is sent before you name one"
+        require(self.frequency_hz in limits.rx_lo_hz, "frequency_hz", self.frequency_hz, allowed)
+        limits.sample_rate_hz.check("sample_rate_hz", self.sample_rate_hz)
         limits.rx_gain_db(self.frequency_hz).check("rx_gain_db", self.rx_gain_db)
-        real("tx_attenuation_db", self.tx_attenuation_db, 0.0, -limits.TX_GAIN_DB.low)
+        real("tx_attenuation_db", self.tx_attenuation_db, -limits.tx_gain_db.high, -limits.tx_gain_db.low)
         integer("buffer_samples", self.buffer_samples, 1024, 1 << 22)
         integer("primed_buffers", self.primed_buffers, 1, 64)
         Numerology(**self.numerology())
@@ -101,9 +102,13 @@ class PlutoRadio:
 
     def __init__(self, settings: PlutoSettings) -> None:
         self._uri = settings.uri
+        frequency = settings.frequency_hz
         try:
-            self._found = pluto_state.make_ready(settings.uri, settings.frequency_hz)
+            pluto_state.check_tuning(settings.uri, rx_lo_hz=frequency, tx_lo_hz=frequency)
+            self._found = pluto_state.make_ready(settings.uri, frequency)
             self._open(settings)
+        except RadioRangeError as error:  # waiting for the radio does not change what its chip can do
+            raise ValueError(str(error).replace("rx_lo_hz", "frequency_hz")) from None
         except RuntimeError as error:  # RadioError is one of them
             raise NoRadioError(f"no radio answers at {settings.uri} ({error})") from None
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From uris to a bench of Plutos, and from a bench to clients that are aligned. Nothing is opened on import."""
+"""From uris to a bench of radios, and from a bench to clients that are aligned. Nothing is opened on import."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +15,8 @@ from oac_blocks.bench.threads.plan import CLOCKS, Clock, settings_for
 from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.loop.closed_loop import Guess, Loop
-from oac_blocks.radio.base import Radio, RadioConfig, RadioError
-
-if TYPE_CHECKING:
-    from oac_blocks.radio.pluto_probe import RadioInfo
-    from oac_blocks.radio.pluto_state import PlutoState
+from oac_blocks.radio import registry
+from oac_blocks.radio.base import Radio, RadioConfig, RadioError, RadioInfo
 
 HOLD_ROUNDS = 3  # payload rounds inside the tolerance, one after the other
 _PATIENCE_SECONDS = {"wall": 30.0, "lock-step": 600.0}  # in lock-step a radio waits for all others
@@ -47,7 +44,8 @@ class RadioPlan:
         require(self.clock in CLOCKS, "clock", repr(self.clock), f"one of {', '.join(CLOCKS)}")
         named = "named: nothing is transmitted until you name a frequency that you may use"
         require(self.frequency_hz is not None, "frequency", "none", named)
-        self.config()
+        for uri in uris:
+            registry.check_config(uri, self.config())
 
     @property
     def carrier_hz(self) -> float:
@@ -65,8 +63,7 @@ class RadioPlan:
 
     def probe(self) -> tuple[RadioInfo, ...]:
         """The server's and the clients', in their order. RadioError says who is not there."""
-        probe = probe_module().probe
-        found = tuple(probe(uri) for uri in (self.server, *self.clients))
+        found = tuple(registry.probe(uri) for uri in (self.server, *self.clients))
         serials = [info.serial for info in found if info.serial]
         for info in found:
             if info.serial and serials.count(info.serial) > 1:
@@ -86,23 +83,12 @@ class _Opener:
 
     def __init__(self, uri: str, config: RadioConfig, timeout_seconds: float) -> None:
         self._uri, self._config, self._timeout_seconds = uri, config, timeout_seconds
-        self._found: PlutoState | None = None
+        self._found: Any = None
 
     def __call__(self) -> Radio:
-        from oac_blocks.radio.pluto import PlutoRadio
-
-        radio = PlutoRadio(self._uri, self._config, timeout_seconds=self._timeout_seconds, found=self._found)
+        radio = registry.open_radio(self._uri, self._config, timeout_seconds=self._timeout_seconds, found=self._found)
         self._found = radio.found
         return radio
-
-
-def probe_module() -> Any:
-    """What reads radios; ValueError in words if libiio or its Python packages are not there."""
-    try:
-        from oac_blocks.radio import pluto, pluto_probe  # noqa: F401  (who can be read can be opened)
-    except (ImportError, OSError, AttributeError, TypeError) as error:
-        raise ValueError(f"radios need libiio, pyadi-iio and pylibiio 0.25 (gr-oac[pluto]): {error}") from None
-    return pluto_probe
 
 
 @dataclass(frozen=True)

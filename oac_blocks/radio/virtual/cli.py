@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from oac_blocks.radio.limits import CHIPS
+from oac_blocks.radio.ad9361 import CHIPS
 from oac_blocks.radio.virtual import faults as fault_lines
 from oac_blocks.radio.virtual.advertise import advertised
 from oac_blocks.radio.virtual.air.air_settings import CHANNELS, MOST_RADIOS, NOISE_FIGURE_DB, spread

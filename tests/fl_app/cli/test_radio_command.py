@@ -12,6 +12,8 @@ import zmq
 from fl_app.cli.radio_command import radio_rate_hz
 from fl_app.config import load_settings
 from oac_blocks.blocks.support import pdus
+from oac_blocks.radio.virtual.air.air_settings import spread
+from oac_blocks.radio.virtual.server import VirtualPlutos
 from tests.support.polling import DEADLINE_MS, DEADLINE_SECONDS
 from tests.support.ports import free_ports
 from tests.support.processes import FL_APP, assert_all_end, children_of
@@ -78,6 +80,21 @@ def test_nothing_is_sent_before_a_frequency_is_named():
 def test_a_radio_that_is_not_there():
     error = refused("--uri", "ip:127.0.0.1:9", "--frequency", "2.45e9", "--port", str(free_ports(6)))
     assert "the flowgraph cannot be built: no radio answers at ip:127.0.0.1:9" in error
+
+
+def test_a_frequency_that_the_chip_cannot_be_tuned_to_is_one_sentence():
+    """An AD9363A ends at 3.8 GHz; an AD9361 would go on to 6 GHz. gr-iio's own error names neither."""
+    with VirtualPlutos(spread(1, 1, chip="ad9363a")) as served:
+        uri = served.uris[0]
+        error = refused("--uri", uri, "--frequency", "5.8e9", "--port", str(free_ports(6)))
+    range_text = "frequency_hz must be from 325000000 to 3800000000 Hz for its chip (ad9363a), got 5800000000"
+    assert f"\nthe flowgraph cannot be built: {uri}: {range_text}\n" in error
+    assert "EINVAL" not in error
+    assert "Invalid argument" not in error
+
+
+def test_a_uri_that_no_driver_knows():
+    assert "--uri 192.168.2.1: uri must begin with one of ip:, usb:" in refused("--uri", "192.168.2.1")
 
 
 def test_a_client_that_the_bench_does_not_have():

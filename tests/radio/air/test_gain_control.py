@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oac_blocks.radio import limits
+from oac_blocks.radio import ad9361
 from oac_blocks.radio.virtual.air.air_settings import AirSettings
 from oac_blocks.radio.virtual.air.crystal import CrystalSettings
 from oac_blocks.radio.virtual.air.gain_control import AIM_DB, GainControl, settled_db
 from oac_blocks.radio.virtual.air.shared_air import Air
 
-TABLE = limits.rx_gain_db(2.4e9)
-AUTOMATIC = [mode for mode in limits.GAIN_MODES if mode != "manual"]
+TABLE = ad9361.rx_gain_db(2.4e9)
+AUTOMATIC = [mode for mode in ad9361.GAIN_MODES if mode != "manual"]
 
 
 @given(

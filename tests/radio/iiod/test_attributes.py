@@ -5,7 +5,7 @@ import errno
 
 import pytest
 
-from oac_blocks.radio import limits
+from oac_blocks.radio import ad9361
 
 iio = pytest.importorskip("iio")
 
@@ -138,9 +138,9 @@ def test_the_chips_registers_tell_what_it_is_and_what_is_set(all_of_it):
     assert chip.reg_read(0x3FC) == 0x5A
 
 
-@pytest.mark.parametrize("name", limits.CHIPS)
+@pytest.mark.parametrize("name", ad9361.CHIPS)
 def test_a_chip_says_what_it_is_and_refuses_what_it_cannot_do(plutos, name):
-    chip = limits.CHIPS[name]
+    chip = ad9361.CHIPS[name]
     context = iio.Context(plutos(1, chip=name).uris[0])
     assert context.attrs["ad9361-phy,model"] == name
     assert f"Z7010-{name.upper()}" in context.attrs["hw_model"]

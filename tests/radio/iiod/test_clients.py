@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from oac_blocks.radio.limits import RX_FULL_SCALE
+from oac_blocks.radio.ad9361 import RX_FULL_SCALE
 from tests.support.polling import DEADLINE_SECONDS
 
 needs_tools = pytest.mark.skipif(shutil.which("iio_info") is None, reason="libiio-utils is not installed")

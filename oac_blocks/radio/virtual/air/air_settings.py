@@ -11,7 +11,7 @@ import numpy as np
 
 from oac_blocks.dsp.channel.fading import FADINGS, PROFILES
 from oac_blocks.dsp.checks import integer, real, require
-from oac_blocks.radio.limits import CHIPS
+from oac_blocks.radio.ad9361 import CHIPS
 from oac_blocks.radio.virtual.air.crystal import CrystalSettings
 
 CHANNELS = ("none", *PROFILES)
@@ -53,7 +53,7 @@ class AirSettings:
     seed: int = 1
     snr_bandwidth_hz: float = REFERENCE_BANDWIDTH_HZ
     noise_figure_db: float | None = None
-    chip: str = "ad9364"  # what the radios say that they are, one of ``limits.CHIPS``
+    chip: str = "ad9364"  # what the radios say that they are, one of ``ad9361.CHIPS``
 
     def __post_init__(self) -> None:
         n = integer("number of radios", len(self.crystals), 1, MOST_RADIOS)

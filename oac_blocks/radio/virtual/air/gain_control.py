@@ -44,7 +44,7 @@ class GainControl:
         seconds
             Duration of the block.
         mode
-            One of ``limits.GAIN_MODES``. ``fast_attack`` settles within a block, the others by steps of
+            One of ``ad9361.GAIN_MODES``. ``fast_attack`` settles within a block, the others by steps of
             ``UPDATE_SECONDS``; ``hybrid`` is ``slow_attack``, since no pin of a Pluto freezes it.
         manual_db
             The gain in mode ``manual``.

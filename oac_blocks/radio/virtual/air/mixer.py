@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from oac_blocks.dsp.channel.resampling import BLOCK, GUARD, HOP
 from oac_blocks.dsp.sample_history import SampleHistory
-from oac_blocks.radio import limits
+from oac_blocks.radio import ad9361
+from oac_blocks.radio.limits import Range
 from oac_blocks.radio.virtual.air import link
 from oac_blocks.radio.virtual.air.air_settings import AirSettings
 from oac_blocks.radio.virtual.air.echoes import AHEAD, Echoes
@@ -247,8 +248,8 @@ def _over_the_air(sender: RadioSettings, receiver: RadioSettings) -> Conversion:
     return Conversion(*rates, shift, sender.tx_bandwidth_hz, receiver.rx_bandwidth_hz)
 
 
-def _gain_settings(settings: RadioSettings) -> tuple[str, int, limits.Range]:
-    return settings.gain_mode, settings.rx_gain_db, limits.rx_gain_db(settings.rx_lo_hz)
+def _gain_settings(settings: RadioSettings) -> tuple[str, int, Range]:
+    return settings.gain_mode, settings.rx_gain_db, ad9361.rx_gain_db(settings.rx_lo_hz)
 
 
 def _power(samples: Samples) -> float:

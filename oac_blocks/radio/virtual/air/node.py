@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from oac_blocks.radio.limits import CHIPS
+from oac_blocks.radio.ad9361 import CHIPS
 from oac_blocks.radio.virtual.air import link
 from oac_blocks.radio.virtual.air.air_settings import AirSettings
 from oac_blocks.radio.virtual.air.crystal import Crystal

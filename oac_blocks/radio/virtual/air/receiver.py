@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from oac_blocks.radio.limits import RX_FULL_SCALE
+from oac_blocks.radio.ad9361 import RX_FULL_SCALE
 
 Samples = npt.NDArray[np.complex64]
 Words = npt.NDArray[np.int16]

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from oac_blocks.radio import limits
-from oac_blocks.radio.limits import Chip
+from oac_blocks.radio import ad9361
+from oac_blocks.radio.ad9361 import Chip
 from oac_blocks.radio.virtual.iiod.attributes import Context
 from oac_blocks.radio.virtual.iiod.board import adm1177, xadc
 from oac_blocks.radio.virtual.iiod.settings import RadioSettings
@@ -24,7 +24,7 @@ class PlutoContext:
         serial: str = "0" * 34,
         sensors: Sensors | None = None,
         changed: Callable[[], None] = lambda: None,
-        chip: Chip = limits.CHIPS["ad9364"],
+        chip: Chip = ad9361.CHIPS["ad9364"],
     ) -> None:
         self.settings = RadioSettings()
         self.sensors = Sensors() if sensors is None else sensors

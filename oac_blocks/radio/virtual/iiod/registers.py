@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import errno
 
-from oac_blocks.radio import limits
+from oac_blocks.radio import ad9361
 from oac_blocks.radio.virtual.iiod.attributes import Attribute, refuse
 from oac_blocks.radio.virtual.iiod.settings import RadioSettings
 
@@ -70,7 +70,7 @@ class ChipRegisters(Registers):
     def _value(self, at: int) -> int:
         at &= _CHIP_ADDRESSES
         settings = self._settings
-        attenuation = round(-settings.tx_gain_db / limits.TX_GAIN_DB.step)
+        attenuation = round(-settings.tx_gain_db / ad9361.TX_GAIN_DB.step)
         live = {
             _PRODUCT_ID: 0x0A,  # AD936x, revision 2: the whole family reads the same
             _ENSM_STATE: 0x10 | _ENSM_STATES.get(settings.ensm_mode, 0xA),

@@ -9,8 +9,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from oac_blocks.radio import limits
-from oac_blocks.radio.limits import Chip, Range
+from oac_blocks.radio import ad9361
+from oac_blocks.radio.ad9361 import Chip
+from oac_blocks.radio.limits import Range
 from oac_blocks.radio.virtual.iiod import texts
 from oac_blocks.radio.virtual.iiod.attributes import Attribute, Channel, Device, refuse
 from oac_blocks.radio.virtual.iiod.fastlock import Fastlock
@@ -65,7 +66,7 @@ class Transceiver:
         sensors: Sensors,
         kept: Texts,
         changed: Callable[[], None],
-        chip: Chip = limits.CHIPS["ad9364"],
+        chip: Chip = ad9361.CHIPS["ad9364"],
     ) -> None:
         self.settings, self.sensors, self.chip = settings, sensors, chip
         self.fir = Fir()
@@ -107,7 +108,7 @@ class Transceiver:
             ("trx_rate_governor_available", texts.constant(" ".join(_GOVERNORS)), None),
             ("tx_path_rates", lambda: self._rates().tx.text("DAC", "T", "TXSAMP"), None),
             ("xo_correction", lambda: str(self.settings.xo_hz), self._write_xo),
-            ("xo_correction_available", texts.constant(texts.available(limits.XO_HZ)), None),
+            ("xo_correction_available", texts.constant(texts.available(ad9361.XO_HZ)), None),
         ):
             device.attributes[name] = Attribute(name, name, read, write)
         for name, read, write in (
@@ -129,7 +130,7 @@ class Transceiver:
         allowed = self.chip.rx_lo_hz if index == 0 else self.chip.tx_lo_hz
 
         def tune(hertz: int) -> None:
-            self._set(field_, limits.synthesised_hz(texts.within(allowed, hertz)))
+            self._set(field_, ad9361.synthesised_hz(texts.within(allowed, hertz)))
 
         def write_frequency(text: str) -> None:
             tune(texts.integer(text))
@@ -156,10 +157,10 @@ class Transceiver:
         for name, read, write in (
             ("bb_dc_offset_tracking_en", *self._texts.switch("bb_dc_offset_tracking_en")),
             ("filter_fir_en", self._read_fir, self._write_fir),
-            ("gain_control_mode_available", texts.constant(" ".join(limits.GAIN_MODES)), None),
+            ("gain_control_mode_available", texts.constant(" ".join(ad9361.GAIN_MODES)), None),
             ("quadrature_tracking_en", *self._texts.switch("quadrature_tracking_en")),
-            ("rf_bandwidth", *self._bandwidth("rx_bandwidth_hz", limits.RX_BANDWIDTH_HZ)),
-            ("rf_bandwidth_available", texts.constant(texts.available(limits.RX_BANDWIDTH_HZ)), None),
+            ("rf_bandwidth", *self._bandwidth("rx_bandwidth_hz", ad9361.RX_BANDWIDTH_HZ)),
+            ("rf_bandwidth_available", texts.constant(texts.available(ad9361.RX_BANDWIDTH_HZ)), None),
             ("rf_dc_offset_tracking_en", *self._texts.switch("rf_dc_offset_tracking_en")),
             ("rf_port_select_available", texts.constant(" ".join(_RX_PORTS)), None),
             ("sampling_frequency", self._read_rate, self._write_rate),
@@ -180,14 +181,14 @@ class Transceiver:
         channel = Channel("voltage0", output=True)
         for name, read, write in (
             ("filter_fir_en", self._read_fir, self._write_fir),
-            ("rf_bandwidth", *self._bandwidth("tx_bandwidth_hz", limits.TX_BANDWIDTH_HZ)),
-            ("rf_bandwidth_available", texts.constant(texts.available(limits.TX_BANDWIDTH_HZ)), None),
+            ("rf_bandwidth", *self._bandwidth("tx_bandwidth_hz", ad9361.TX_BANDWIDTH_HZ)),
+            ("rf_bandwidth_available", texts.constant(texts.available(ad9361.TX_BANDWIDTH_HZ)), None),
             ("rf_port_select_available", texts.constant(" ".join(_TX_PORTS)), None),
             ("sampling_frequency", self._read_rate, self._write_rate),
             ("sampling_frequency_available", self._rates_available, None),
         ):
             channel.add(Attribute(name, f"out_voltage_{name}", read, write))
-        gains = limits.TX_GAIN_DB
+        gains = ad9361.TX_GAIN_DB
         for name, read, write in (
             ("hardwaregain", lambda: f"{self.settings.tx_gain_db:.6f} dB", self._write_tx_gain),
             ("hardwaregain_available", texts.constant(f"[{gains.low:.6f} {gains.step:.6f} {gains.high:.6f}]"), None),
@@ -255,8 +256,8 @@ class Transceiver:
     def _possible_rates(self) -> Range:
         """A FIR by four lets the samples be four times slower than the converters allow, and has a highest rate."""
         factor = self.fir.rx_factor if self.fir.enabled else 1
-        low = math.floor(limits.SAMPLE_RATE_WITHOUT_FIR_HZ.low / factor)
-        return Range(low, 1, min(limits.SAMPLE_RATE_HZ.high, _FASTEST_FIR_HZ // factor), "Hz")
+        low = math.floor(ad9361.SAMPLE_RATE_WITHOUT_FIR_HZ.low / factor)
+        return Range(low, 1, min(ad9361.SAMPLE_RATE_HZ.high, _FASTEST_FIR_HZ // factor), "Hz")
 
     def _rates_available(self) -> str:
         return texts.available(self._possible_rates())
@@ -280,7 +281,7 @@ class Transceiver:
             rate, factor = self.settings.sample_rate_hz, self.fir.rx_factor
             if not taps or rate * factor > _FASTEST_FIR_HZ or taps > self._rates_at(rate, factor).most_taps:
                 refuse()
-        elif self.settings.sample_rate_hz < math.floor(limits.SAMPLE_RATE_WITHOUT_FIR_HZ.low):
+        elif self.settings.sample_rate_hz < math.floor(ad9361.SAMPLE_RATE_WITHOUT_FIR_HZ.low):
             refuse()
         self.fir.enabled = on
         self._changed()
@@ -318,13 +319,13 @@ class Transceiver:
         self._set("ensm_mode", texts.plain(text))
 
     def _write_gain_mode(self, text: str) -> None:
-        if texts.plain(text) not in limits.GAIN_MODES:
+        if texts.plain(text) not in ad9361.GAIN_MODES:
             refuse()
         self.settings.rx_gain_db = self._rx_gain()
         self._set("gain_mode", texts.plain(text))
 
     def _rx_gains(self) -> Range:
-        return limits.rx_gain_db(self.settings.rx_lo_hz)
+        return ad9361.rx_gain_db(self.settings.rx_lo_hz)
 
     def _rx_gain(self) -> int:
         gain = self.settings.rx_gain_db
@@ -340,9 +341,9 @@ class Transceiver:
 
     def _write_tx_gain(self, text: str) -> None:
         gain = texts.decimal(text)
-        if gain not in limits.TX_GAIN_DB:
+        if gain not in ad9361.TX_GAIN_DB:
             refuse()
-        self._set("tx_gain_db", limits.TX_GAIN_DB.nearest(gain))
+        self._set("tx_gain_db", ad9361.TX_GAIN_DB.nearest(gain))
 
     def _write_loopback(self, text: str) -> None:
         mode = texts.integer(text)
@@ -351,4 +352,4 @@ class Transceiver:
         self._set("loopback", mode)
 
     def _write_xo(self, text: str) -> None:
-        self._set("xo_hz", texts.within(limits.XO_HZ, texts.integer(text)))
+        self._set("xo_hz", texts.within(ad9361.XO_HZ, texts.integer(text)))
