@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import iio
 
 from oac_blocks.radio import pluto_state
 from oac_blocks.radio.base import RadioError, RadioInfo
+from oac_blocks.radio.pluto_device import opened
 
 
 @dataclass(frozen=True)
@@ -41,39 +41,21 @@ def scan() -> dict[str, str]:
         ) from None
 
 
-def probe(uri: str) -> PlutoInfo:
-    """Return what the radio at ``uri`` says of itself. Raise RadioError if there is none, or it is not a Pluto."""
-    with pluto_state.opened(uri) as context:
-        return describe(uri, context)
+def probe(radio: str | iio.Context, uri: str = "") -> PlutoInfo:
+    """Return what a radio says of itself; ``radio`` is its uri, or an open context of ``uri``.
 
-
-def describe(uri: str, context: iio.Context) -> PlutoInfo:
-    """Return what the radio of an open context says of itself."""
-    try:
-        state = pluto_state.read_state(context)
-        chip = context.find_device("ad9361-phy")
-        attributes, receiver = context.attrs, chip.find_channel("voltage0", False)
-        low, high = _range(receiver.attrs["sampling_frequency_available"].value)
+    Raise RadioError if there is none, or it is not a Pluto.
+    """
+    with opened(radio, "read") as device:
+        state, rates = device.state(), device.sample_rates_hz()
         return PlutoInfo(
-            uri,
-            attributes.get("hw_model", "unknown"),
-            attributes.get("hw_serial", ""),
-            attributes.get("fw_version", "unknown"),
-            int(chip.find_channel("temp0", False).attrs["input"].value) / 1000,
-            float(receiver.attrs["sampling_frequency"].value),
-            low,
-            high,
+            uri if uri else str(radio),
+            device.about.get("hw_model", "unknown"),
+            device.about.get("hw_serial", ""),
+            device.about.get("fw_version", "unknown"),
+            device.temperature_celsius(),
+            float(state.sample_rate_hz),
+            rates.low,
+            rates.high,
             state,
         )
-    except OSError as error:
-        raise RadioError(f"no Pluto at {uri}: {error.strerror or error}") from None
-    except (AttributeError, KeyError, ValueError) as error:
-        raise RadioError(f"{uri} is no Pluto that can be read: {error}") from None
-
-
-def _range(text: str) -> tuple[float, float]:
-    """Return both ends of a range that is written as ``[low step high]``."""
-    numbers = [float(word) for word in re.findall(r"[\d.]+", text)]
-    if not numbers:
-        raise ValueError(f"no range: {text!r}")
-    return min(numbers[0], numbers[-1]), max(numbers[0], numbers[-1])

@@ -5,6 +5,7 @@ import collections
 import contextlib
 import itertools
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from oac_blocks.radio.virtual.iiod.registers import TX_UNDERFLOW
 from tests.support.polling import DEADLINE_SECONDS
 
 pluto = pytest.importorskip("oac_blocks.radio.pluto")
+pluto_streams = pytest.importorskip("oac_blocks.radio.pluto_streams")
 CONFIG = RadioConfig(1e6, 2.4e9, 2.4e9, rx_gain_db=50, tx_gain_db=-10)
 STREAM = StreamConfig(block_samples=2048, kernel_buffers=4, primed_blocks=3, queued_blocks=4)
 
@@ -232,6 +234,23 @@ def test_a_radio_that_goes_away_is_an_error_and_comes_back(plutos, radio):
     assert len(again.receive().samples) == STREAM.block_samples
 
 
+@pytest.mark.parametrize("doing", ["configure", "start", "receive"])
+def test_a_kept_error_keeps_no_context_open(plutos, radio, doing):
+    """libiio's objects go with their last reference, and an error keeps those of the functions that it left."""
+    served = plutos(1)
+    one = radio(served.uris[0])
+    if doing == "receive":
+        one.start(STREAM)
+    call = {"configure": lambda: one.configure(CONFIG), "start": lambda: one.start(STREAM), "receive": one.receive}
+    served._hang_up(0)
+    with pytest.raises(RadioError) as kept:
+        collections.deque(iter(call[doing], None), maxlen=0)  # blocks that were received before may still come
+    context = weakref.ref(one._device.ctx)
+    one.close()
+    assert context() is None
+    assert served.uris[0] in str(kept.value)
+
+
 def test_it_stops_while_it_waits_for_others(plutos, radio):
     """Of two that are expected one is there: nothing moves, and still it can be ended."""
     served = plutos(2, lock_step=True)
@@ -263,7 +282,7 @@ def test_started_twice_or_not_at_all(plutos, radio):
 
 
 def test_a_radio_that_another_program_streams_with_is_named(plutos, radio, client, monkeypatch):
-    monkeypatch.setattr(pluto, "_FREE_SECONDS", 0.1)
+    monkeypatch.setattr(pluto_streams, "_FREE_SECONDS", 0.1)
     served = plutos(1)
     other = client(served.uris[0])
     other.tx_cyclic_buffer = True
