@@ -42,15 +42,16 @@ class Link:
         # Tried now, so that an address that is taken is known before the data is loaded; opened when the largest
         # message is known, since a socket applies its limits to connections that come after them.
         self._socket = self._context.socket(zmq.ROUTER)
-        trial = self._context.socket(zmq.ROUTER)
         try:
-            self.endpoint = _bind(trial, bind)
-            self._file = _file_of(self.endpoint)
+            # A socket that is closed listens on until ZeroMQ's thread has seen to it. The end of a context waits for
+            # this, so that the address is free again when it is opened for good.
+            with zmq.Context() as trials, trials.socket(zmq.ROUTER) as trial:
+                trial.set(zmq.LINGER, 0)
+                self.endpoint = _bind(trial, bind)
+                self._file = _file_of(self.endpoint)
         except LinkError:
             self.close()
             raise
-        finally:
-            trial.close()
 
     def serve(self, desk: Desk) -> None:
         """From here on this desk answers."""

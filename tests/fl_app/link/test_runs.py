@@ -122,6 +122,18 @@ def test_address_that_is_taken(tmp_path):
     context.destroy(linger=0)
 
 
+def test_address_that_was_tried_is_free_at_once():
+    """A server tries its address first and opens it when its data is loaded, which may be a moment later."""
+    for _ in range(20):
+        link = Link("tcp://127.0.0.1:*", None, lambda _text: None)
+        context = zmq.Context()
+        try:
+            context.socket(zmq.ROUTER).bind(link.endpoint)
+        finally:
+            context.destroy(linger=0)
+            link.close()
+
+
 def test_server_removes_the_file_of_its_unix_socket_and_no_other(tmp_path):
     file = tmp_path / "server"
     link = Link(f"ipc://{file}", None, lambda _text: None)
