@@ -2,10 +2,13 @@
 # `make help` lists the targets. All of them but help and clean install what is missing first (scripts/setup.sh).
 
 PYTHON_BIN := .venv/bin/python
-PYTEST_OPTIONS := -n 2 --dist worksteal
+# Three workers keep two cores busy: a third of the time of the tests is waiting, for other processes and for deadlines.
+PYTEST_OPTIONS := -n 3 --dist worksteal
 PYTEST := $(PYTHON_BIN) -m pytest $(PYTEST_OPTIONS)
 # Threads of a BLAS for small matrices only take turns with the blocks' own, and with other tests.
 export OPENBLAS_NUM_THREADS ?= 1
+# The tests start some hundred programs: compile our modules once, not in each of them.
+unexport PYTHONDONTWRITEBYTECODE
 # More for the command of a target, as in: make test ARGS="-k ofdm -x"
 ARGS ?=
 # Runs of test-repeat.

@@ -216,7 +216,7 @@ def test_two_setups_at_once_install_once(tree, program):
 
 def test_check_is_lint_then_tests_and_ci_runs_it():
     plan = subprocess.run(["make", "-n", "check"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    steps = ("scripts/setup.sh", "-m ruff check .", "-m ruff format --check .", "-m mypy", "-m pytest -n 2")
+    steps = ("scripts/setup.sh", "-m ruff check .", "-m ruff format --check .", "-m mypy", "-m pytest -n 3")
     places = [plan.index(step) for step in steps]
     assert places == sorted(places)
     assert "exec make check" in (ROOT / ".ci" / "run").read_text()
