@@ -14,10 +14,10 @@ from pathlib import Path
 from tests.docs.pages import ROOT, Block, Command
 
 FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")
-SHORT_RUN = (
-    "--set run.rounds=2 --set run.workers=0 --set data.limit=300 --set data.test_limit=60 --set clients.H=1"
-    " --set clients.batch_size=10"
+SHORT_DATA = (
+    "--set run.workers=0 --set data.limit=300 --set data.test_limit=60 --set clients.H=1 --set clients.batch_size=10"
 )
+SHORT_RUN = f"--set run.rounds=2 {SHORT_DATA}"
 LOCK_STEP = "--clock lock-step"  # virtual radios and programs wait for each other: no machine is too slow
 REHEARSAL = f"{LOCK_STEP} --rx-gain 50 --tx-gain -10"  # the gains that docs/radios.md names for virtual Plutos
 # A page's radios become the uris that `oac-virtual-pluto` has printed; the runner fills them in.
@@ -65,7 +65,8 @@ RULES = (
     Rule(r"fl_app (train|up)\b", SHORT_RUN),
     Rule(r"fl_app compare .*(fashion|compare-)", f"{SHORT_RUN} --seeds 1 --policies fair-k", needs=FASHION_MNIST),
     Rule(r"fl_app compare", f"{SHORT_RUN} --seeds 1 --policies fair-k,top-k"),
-    Rule(r"fl_app server .*--radio", "--set data.limit=300 --set data.test_limit=60"),
+    # The rounds are the page's own. The radios stream while clients train: short steps spare all processes.
+    Rule(r"fl_app server .*--radio", f"{SHORT_DATA} --set selection.rho=0.05"),
     Rule(r"fl_app server", SHORT_RUN, kind="background"),
     Rule(r"fl_app client", "--patience-seconds 300", kind="background"),
     Rule(r"fl_app radio", kind="service", ready=r"^ready$"),
