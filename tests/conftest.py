@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.support.order import early_first
 from tests.support.processes import Program
 
 # Before numpy and torch are imported. `make test` runs one worker per core, and a pool of threads in each of them
@@ -27,6 +28,17 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 # Time limits are pytest-timeout's. In CI the examples are the same in every run, so that a failure repeats.
 settings.register_profile("gr-oac", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("gr-oac")
+
+
+@pytest.hookimpl(trylast=True)  # what is not run has been left out before
+def pytest_collection_modifyitems(items):
+    """Begin the tests marked `early` first, so that none of them is left over when the other workers have ended.
+
+    pytest-xdist gives each worker a run of neighbours of this list, and moves the ends of these runs between workers
+    later on. So each run begins with its share of the early ones.
+    """
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
+    items[:] = early_first(items, workers, lambda item: item.get_closest_marker("early") is not None)
 
 
 @pytest.fixture

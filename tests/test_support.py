@@ -11,6 +11,7 @@ import pytest
 
 from tests.support import cifar10, vote_theory
 from tests.support.cifar10 import NoCifar10Error, cifar10_folder
+from tests.support.order import early_first
 from tests.support.polling import until
 from tests.support.ports import free_port, free_ports
 from tests.support.processes import assert_all_end, children_of, family_of, is_running
@@ -119,3 +120,14 @@ def test_the_scatter_of_votes_in_one_fade_is_that_of_its_closed_form(monkeypatch
     half = 10.0 / 2
     variance = (1 / (1 + 2 * half) - 1 / (1 + half) ** 2) / 4
     assert vote_theory.vote_rate_std.__wrapped__(1, 2000, 10.0) == pytest.approx(np.sqrt(variance), rel=0.2)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 20])
+def test_each_worker_begins_with_its_share_of_the_early_tests(workers):
+    items = list(range(32))
+    ordered = early_first(items, workers, lambda item: item % 5 == 4)
+    assert sorted(ordered) == items
+    begins = [len(items) * worker // workers for worker in range(workers)]
+    early = [4, 9, 14, 19, 24, 29]
+    assert {ordered[begin] for begin in begins[: len(early)]} == set(early[:workers])
+    assert [item for item in ordered if item not in early] == [item for item in items if item not in early]

@@ -181,6 +181,7 @@ def check_programs_from_companion(tmp_path, compiled, rounds, standard_errors, r
     check_votes_and_corrections(application, rate_hz, standard_errors)
 
 
+@pytest.mark.early
 def test_votes_through_three_programs_from_companion_are_wrong_as_often_as_the_closed_form_says(tmp_path, compiled):
     # Of so few rounds the standard error itself is not well known.
     check_programs_from_companion(tmp_path, compiled, rounds=12, standard_errors=4)

@@ -162,6 +162,7 @@ def test_track_logs_what_report_reads(tmp_path):
     assert "1 clients tracking after 2 rounds; offsets 0.0" in result.stdout
 
 
+@pytest.mark.early
 @pytest.mark.parametrize(("seconds", "rounds"), [(1, 28), pytest.param(10, 110, marks=pytest.mark.slow)])
 def test_track_goes_on_while_a_radio_is_unplugged_and_it_comes_back(tmp_path, seconds, rounds):
     """Seconds of the air; a round lasts some 0.2 s at this rate."""

@@ -27,6 +27,7 @@ def with_something_to_run():
     return [page for page in pages() if any(commands(block) or block.language == "python" for block in blocks(page))]
 
 
+@pytest.mark.early
 @pytest.mark.timeout(1800)  # a busy machine takes its time for the bench of radios
 @pytest.mark.parametrize("page", with_something_to_run())
 def test_commands_of_a_page_run_in_their_order(page, tmp_path):

@@ -12,6 +12,7 @@ from oac_blocks.cli import app
 from tests.blocks.companion.companion_core import FLOWS, ROOT, call
 
 
+@pytest.mark.early
 def test_all_canvases_are_clean(tmp_path):
     """The real Companion draws them all: no error, no unknown block, no overlap, no wire across a block or comment."""
     script = ROOT / "docs" / "figures" / "flowgraphs.py"

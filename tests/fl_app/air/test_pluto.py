@@ -79,6 +79,7 @@ def test_votes_come_through_and_two_runs_are_equal():
     assert all(np.array_equal(a, b) for a, b in zip(*heard, strict=True))
 
 
+@pytest.mark.early
 def test_votes_in_fading_are_wrong_as_often_as_the_closed_form_says():
     """All ways fade, many echoes, another draw every 50 symbols. SNR and fading are the air's own, gains the loop's."""
     snr_db, coherence_samples, rate_hz = 10.0, 16_000, 2.5e6
@@ -213,6 +214,7 @@ def test_only_one_bit_and_only_with_radios():
         make_air(AirSettings(name="pluto"), 2, 1)
 
 
+@pytest.mark.early
 def test_training_goes_on_while_a_client_is_unplugged_and_comes_back(tmp_path):
     """The small CNN, one-bit, FAIR-k, 25 rounds through echoes; client 1 is gone from round 8 to round 12."""
     rows, voters = [], []

@@ -86,6 +86,7 @@ def leave_unfit(uris):
         chip.attrs["ensm_mode"].value = ensm
 
 
+@pytest.mark.early
 def test_unfit_radios_train_and_one_that_is_unplugged_for_a_second_comes_back(bench):
     made, plutos = bench(MANY_ROUNDS, spoil=leave_unfit)
     made.trains_to(2)

@@ -92,6 +92,7 @@ def test_server_that_dies_ends_the_bench_with_a_sentence(config, up, tmp_path):
     assert_all_end(family)
 
 
+@pytest.mark.early
 def test_client_that_dies_is_started_again_and_ctrl_c_takes_all_of_it_down(config, up, tmp_path):
     run = RunFolder(tmp_path / "run")
     process = up(config(100_000))
