@@ -3,47 +3,89 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from types import TracebackType
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from oac_blocks.dsp.checks import require
+
 Mode = Literal["analog", "onebit"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Uplink:
-    """What the server has of a round after the clients have spoken."""
+    """What the server has of a round after the clients have transmitted."""
 
     received: npt.NDArray[np.float32]  # (k,): analog, the estimate of equation (7); onebit, the soft votes
+    heard: npt.NDArray[np.int64]  # numbers of the clients whose whole payload is in ``received``
     symbols: int  # OFDM symbols used, sync symbols included
     air_seconds: float
     snr_db: float | None = None  # as measured by the server; None where nothing is measured
     pmepr_db: float | None = None  # 99.9 % point over the clients' symbols; None where there is no waveform
-    unheard: int = 0  # clients that were to send, and whose payload did not get there, or not all of it
-
-    @property
-    def heard_all(self) -> bool:
-        """Only then is it known what should have come out."""
-        return self.unheard == 0
 
 
-class Air(Protocol):
-    """The channel adds up what the clients send. One call is one round."""
+@dataclass(frozen=True)
+class Unseen:
+    """Payloads of k entries each that the server never has: every client hands its own to its own radio."""
+
+    k: int
+
+
+class Air(ABC):
+    """The channel adds up what the clients send. One call of ``uplink`` is one round.
+
+    An air is a context manager: ``open`` starts what it needs (a flowgraph, radios), ``close`` ends it. The defaults
+    do nothing, and an air without memory has no state.
+
+        with make_air(settings, n_clients, seed) as air:
+            uplink = air.uplink(payload, clients, t)
+    """
 
     mode: Mode
 
-    def uplink(self, payload: npt.NDArray[Any], clients: npt.NDArray[np.int64], t: int) -> Uplink:
-        """Send ``payload`` (participants, k) of the clients with these numbers in round t, all at once.
+    def open(self) -> None:  # noqa: B027 (an air that needs nothing has nothing to open)
+        """Get ready for the first round. May be called again after ``close``."""
 
-        Float32 gradient entries in ``analog`` mode, int8 votes -1, 0, +1 in ``onebit`` mode. Any k from 1 on; round 0
-        sends all d entries. Randomness comes from ``fl_app.core.streams`` by the run's seed and t.
+    def close(self) -> None:  # noqa: B027
+        """End what ``open`` has started. May be called twice."""
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @abstractmethod
+    def uplink(self, payload: npt.NDArray[Any] | Unseen, clients: npt.NDArray[np.int64], t: int) -> Uplink:
+        """Transmit the payloads of these clients in round t, all at once.
+
+        Parameters
+        ----------
+        payload : array of shape (participants, k), or Unseen
+            Float32 gradient entries in ``analog`` mode, int8 votes -1, 0, +1 in ``onebit`` mode. Any k from 1 on;
+            round 0 sends all d entries.
+        clients : int64 array of shape (participants,)
+            Numbers of the clients, in the order of the rows.
+        t : int
+            The round. Random draws come from ``fl_app.core.streams`` by the run's seed and t.
+
+        Returns
+        -------
+        Uplink
+            What was received, and which of the clients were heard.
         """
-        ...
 
     def state(self) -> dict[str, Any]:
-        """What a resumed run must know (JSON): clocks that have walked, say."""
-        ...
+        """Return what a resumed run must know, as JSON: clocks that have walked, say."""
+        return {}
 
-    def load_state(self, state: dict[str, Any]) -> None: ...
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on from ``state``, as an earlier run has returned it."""
+        require(state == {}, "state", state, "empty: this air remembers nothing")

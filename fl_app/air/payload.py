@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fl_app.air.base import Mode
+from fl_app.air.base import Mode, Unseen
 from oac_blocks.dsp.checks import finite, integer, require
 
 
 def check_payload(
-    payload: npt.ArrayLike, clients: npt.ArrayLike, t: int, mode: Mode, n_clients: int
+    payload: npt.ArrayLike | Unseen, clients: npt.ArrayLike, t: int, mode: Mode, n_clients: int
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """The payload (participants, k), float32 entries or int8 votes, and the clients' numbers, or a ValueError."""
     integer("t", t, 0)
+    require(not isinstance(payload, Unseen), "payload", "not known here", "the payloads of all clients")
     numbers, array = np.asarray(clients), np.asarray(payload)
     allowed = f"distinct client numbers from 0 to {n_clients - 1}, at least one"
     require(numbers.ndim == 1 and numbers.size > 0, "clients", f"shape {numbers.shape}", allowed)

@@ -63,17 +63,13 @@ class Broadcast:
 
 @dataclass(frozen=True, eq=False)
 class ClientReport:
-    """What a client has for round t. Without a payload, here or at its radio, its gradients were not finite."""
+    """What a client has for round t."""
 
     client: int
-    payload: NDArray[Any] | None  # (k,): float32 entries in analog mode, int8 votes in one-bit mode
+    payload: NDArray[Any] | None  # (k,): float32 entries in analog mode, int8 votes in one-bit mode; None if not here
     loss: float
     seconds: float
-    by_radio: bool = False  # it waits at the client's own radio, whether the server knows it as well or not
-
-    @property
-    def is_sent(self) -> bool:
-        return self.by_radio or self.payload is not None
+    transmits: bool  # False if the gradients were not finite, and the client is silent in this round
 
 
 @dataclass(frozen=True)
@@ -170,7 +166,7 @@ class ClientGroup:
         if np.isfinite(gradient).all():
             coins = stream(task.seed, "coins", broadcast.t, client)
             payload = payload_of(gradient, broadcast.selected, task.mode, coins, task.abstain_below)
-        return ClientReport(client, payload, loss, time.perf_counter() - started)
+        return ClientReport(client, payload, loss, time.perf_counter() - started, payload is not None)
 
     def measure(self, t: int, w: NDArray[np.float32]) -> Iterator[tuple[int, Buffers]]:
         """Batch norm's statistics of the model w, as each client sees them on one batch of its own."""

@@ -21,7 +21,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fl_app.air.base import Air, Uplink
 from fl_app.cli.interrupt import SIGNALS, blocked_for_children
 from fl_app.core.client import Broadcast, ClientGroup, ClientReport, Samples, Score, Task, blocks_of
 from fl_app.core.models import Buffers
@@ -59,10 +58,6 @@ class Workers(Protocol):
         """Accuracy (0..1) and mean loss on the test set."""
         ...
 
-    def uplink(self, air: Air, reports: Sequence[ClientReport], t: int) -> Uplink:
-        """All payloads of the round at once: what the server hears of them."""
-        ...
-
     def figures(self) -> dict[str, Any]:
         """What they add to the figures of the round that was just trained."""
         ...
@@ -94,9 +89,6 @@ class InProcess:
 
     def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> tuple[float, float]:
         return _total(self._group.evaluate(w, buffers), self._test_images)
-
-    def uplink(self, air: Air, reports: Sequence[ClientReport], t: int) -> Uplink:
-        return _through(air, reports, t)
 
     def figures(self) -> dict[str, Any]:
         return {}
@@ -160,9 +152,6 @@ class ProcessPool:
     def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> tuple[float, float]:
         scores: list[Score] = self._ask(("evaluate", w, buffers), "evaluating the model")
         return _total(scores, self._test_images)
-
-    def uplink(self, air: Air, reports: Sequence[ClientReport], t: int) -> Uplink:
-        return _through(air, reports, t)
 
     def figures(self) -> dict[str, Any]:
         return {}
@@ -228,11 +217,6 @@ def _has_started(worker: _Worker) -> bool:
         return worker.has_started or (worker.connection.poll() and worker.connection.recv()[0] == "started")
     except (EOFError, OSError):
         return False
-
-
-def _through(air: Air, reports: Sequence[ClientReport], t: int) -> Uplink:
-    payload = np.stack([report.payload for report in reports if report.payload is not None])
-    return air.uplink(payload, np.array([report.client for report in reports], np.int64), t)
 
 
 def _total(scores: Sequence[Score], images: int) -> tuple[float, float]:

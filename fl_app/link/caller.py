@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl_app.link.downlink import Replica
-from fl_app.link.terms import HASH_CHARS, JobKind
+from fl_app.link.terms import HASH_CHARS, PAYLOAD_TO, JobKind, PayloadTo
 from fl_app.link.wire import MAX_HEADER_BYTES, NO_ROUND, SERVER, Frame, Message, WireError, pack, unpack
 
 _log = logging.getLogger(__name__)
@@ -39,8 +39,7 @@ class Welcome:
     config_hash: str
     fingerprint: str
     d: int
-    payload_here: bool
-    by_radio: bool
+    payload_to: PayloadTo
     heartbeat_seconds: float
     silent_seconds: float
 
@@ -206,8 +205,7 @@ class Caller:
             config_hash=message.text("config_hash", HASH_CHARS),
             fingerprint=message.text("fingerprint", HASH_CHARS),
             d=message.whole("d", 1, MOST_PARAMETERS),
-            payload_here=message.flag("payload_here"),
-            by_radio=message.flag("by_radio"),
+            payload_to=_payload_to(message),
             heartbeat_seconds=max(0.01, min(message.seconds("heartbeat_seconds"), 60.0)),
             silent_seconds=message.seconds("silent_seconds"),
         )
@@ -321,3 +319,11 @@ class Caller:
     ) -> list[Frame]:
         self._sequence += 1
         return pack(Message(kind, self.client, round_, self._sequence, body or {}, arrays or {}))
+
+
+def _payload_to(message: Message) -> PayloadTo:
+    named = message.text("payload_to", 16)
+    for known in PAYLOAD_TO:
+        if named == known:
+            return known
+    raise WireError(f"welcome: payload_to must be one of {', '.join(PAYLOAD_TO)}, got {named!r}")

@@ -141,7 +141,7 @@ class Client:
                 outcome, self._busy = self._busy.result(), None
                 self._finished(outcome)
             if caller.phase == "preparing" and caller.welcome is not None:
-                if caller.welcome.by_radio and not caller.has_radio:
+                if caller.welcome.payload_to != "server" and not caller.has_radio:
                     raise ClientError("the votes of this run go by radio: say --radio, the address of its flowgraph")
                 self._start(self._trainer.prepare, caller.welcome)
             elif (work := caller.next_work()) is not None:

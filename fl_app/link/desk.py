@@ -211,8 +211,7 @@ class Desk:
             "config_hash": terms.config_hash,
             "fingerprint": terms.fingerprint,
             "d": terms.d,
-            "payload_here": terms.payload_here,
-            "by_radio": terms.by_radio,
+            "payload_to": terms.payload_to,
             "heartbeat_seconds": terms.heartbeat_seconds,
             "silent_seconds": terms.silent_seconds,
         }
@@ -260,7 +259,7 @@ class Desk:
             return []
         loss, seconds, sent = message.number("loss"), message.seconds("seconds"), message.flag("sent")
         payload = None
-        if sent and self.terms.payload_here:
+        if sent and self.terms.payload_to != "radio":
             payload = self._payload(message, job.k)
         elif message.arrays:
             raise WireError("done: there is an array, and none was due")

@@ -21,9 +21,9 @@ from fl_app.air.settings import AirSettings
 from fl_app.config import ConfigError
 from fl_app.link.address import is_local
 from fl_app.link.caller import Burst
-from oac_blocks.bench.flows.calls import Call
 from oac_blocks.bench.flows.endpoints import Endpoints, payload_endpoint
 from oac_blocks.dsp.waveform.round_layout import AGREED, disagreements
+from oac_blocks.rounds.messages import Call
 
 _log = logging.getLogger(__name__)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A training round's votes through the clients' own radios: when these call for votes, clients hand them over.
+"""The air of clients that transmit by their own radios: when the radios call for votes, clients hand them over.
 
 Rounds of the radios are not rounds of the training: they go on by themselves, and a long payload takes several. A round
 that came too early for somebody is no loss, since the next one carries the same votes; each entry is decided once.
@@ -8,23 +8,27 @@ that came too early for somebody is no loss, since the next one carries the same
 from __future__ import annotations
 
 import dataclasses
+import logging
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl_app.air.base import Uplink
-from fl_app.air.live.flow_bursts import uplink_in_bursts
+from fl_app.air.base import Air, Mode, Unseen, Uplink
+from fl_app.air.live.flow_bursts import CarriedBurst, uplink_in_bursts
 from fl_app.air.live.flow_messages import Decision
 from fl_app.air.settings import AirSettings
 from fl_app.link.radio_bench import RadioBench
-from oac_blocks.bench.flows.calls import Call
+from oac_blocks.rounds.messages import Call
 
-PARTIAL_ROUNDS = 3  # of the radios, until one that lacks somebody's votes does
-SILENT_SECONDS = 60.0  # until the flowgraph is taken for dead
-FRUITLESS_SECONDS = 30.0  # until a flowgraph that lives and brings too few votes is given up
-OVERTAKEN_SECONDS = 0.5  # that a decision may come behind the next call: they are on two sockets
+_log = logging.getLogger(__name__)
+
+PARTIAL_ROUNDS = 3  # rounds of the radios that lack a client's votes before such a round is taken
+SILENT_SECONDS = 60.0  # seconds without a message before the flowgraph counts as dead
+FRUITLESS_SECONDS = 30.0  # seconds with too few votes before a flowgraph that sends messages is given up
+OVERTAKEN_SECONDS = 0.5  # seconds that a decision may come after the next call: they are on two sockets
 
 
 class RadioError(RuntimeError):
@@ -35,34 +39,70 @@ class TooFewVotersError(RadioError):
     """The radios live, and bring the votes of too few clients."""
 
 
-class RadioUplink:
-    """tell: has these clients hand over a part of their payload of round t; listen: lets messages in, the bench's too,
-    for a moment; it is told for how many seconds no round has been decided."""
+class RadioClients(Protocol):
+    """The server's way to its clients, as this air needs it."""
+
+    def transmit(self, clients: Collection[int], t: int, burst: Mapping[str, int]) -> None:
+        """Have these clients hand a part of their payload of round t to their radios."""
+        ...
+
+    def listen(self, undecided_seconds: float) -> None:
+        """Let messages in for a moment, those of the bench too; no round was decided for so many seconds."""
+        ...
+
+    def train_again(self, t: int) -> list[int]:
+        """Ask for the payloads of round t once more, and return the clients that have one."""
+        ...
+
+
+class RadioAir(Air):
+    """The payloads are at the clients; the server's flowgraph tells what it received, and of whom."""
+
+    mode: Mode = "onebit"
 
     def __init__(
         self,
+        settings: AirSettings,
         bench: RadioBench,
-        min_clients: int,
-        tell: Callable[[Collection[int], int, Mapping[str, int]], None],
-        listen: Callable[[float], None],
+        clients: RadioClients,
+        min_clients: int = 1,
+        patience_seconds: float = 0.0,
     ) -> None:
-        self._bench, self._min_clients, self._tell, self._listen = bench, min_clients, tell, listen
-        self._started = 0.0  # the burst at hand
+        """patience_seconds: how long payloads are asked for again while radios bring those of too few clients."""
+        self.settings = settings
+        self._bench, self._clients = bench, clients
+        self._min_clients, self._patience_seconds = min_clients, patience_seconds
+        self._started = 0.0  # when the burst at hand was begun, on the monotonic clock
 
-    def collect(self, clients: Collection[int], t: int, k: int, settings: AirSettings) -> tuple[Uplink, int]:
-        """The k votes of these clients in round t; with them, how many clients were in every burst."""
-        voters = []
+    def uplink(self, payload: NDArray[Any] | Unseen, clients: NDArray[np.int64], t: int) -> Uplink:
+        """Have the clients transmit; what the server knows of their payloads is not used."""
+        k = payload.k if isinstance(payload, Unseen) else payload.shape[1]
+        started = time.monotonic()
+        while True:
+            try:
+                return self._collect(clients, t, k)
+            except TooFewVotersError as error:
+                if time.monotonic() - started > self._patience_seconds:
+                    raise
+                _log.warning("round %d: %s; clients are asked again", t, error)
+                clients = np.array(self._clients.train_again(t), np.int64)
 
-        def send(first: int, stop: int) -> tuple[NDArray[np.float32], float]:
-            decision = self._burst(t, clients, first, stop)
-            voters.append(decision.voters)
-            return decision.soft_votes, decision.snr_db
+    def close(self) -> None:
+        self._bench.close()
 
-        uplink = uplink_in_bursts(k, settings, send)
+    def _collect(self, clients: NDArray[np.int64], t: int, k: int) -> Uplink:
+        """Take the k votes of these clients in round t, burst by burst."""
+        numbers = clients.tolist()
+
+        def send(first: int, stop: int) -> CarriedBurst:
+            decision = self._burst(t, numbers, first, stop)
+            return CarriedBurst(decision.soft_votes, decision.snr_db, decision.heard)
+
+        uplink = uplink_in_bursts(k, clients, self.settings, send)
         # The radios' rate is their own affair, and need not stand in the run's config.
-        rate_hz = self._bench.sample_rate_hz or settings.sample_rate_hz
-        air_seconds = uplink.air_seconds * settings.sample_rate_hz / rate_hz
-        return dataclasses.replace(uplink, air_seconds=air_seconds), min(voters)
+        rate_hz = self._bench.sample_rate_hz or self.settings.sample_rate_hz
+        air_seconds = uplink.air_seconds * self.settings.sample_rate_hz / rate_hz
+        return dataclasses.replace(uplink, air_seconds=air_seconds)
 
     def _burst(self, t: int, clients: Collection[int], first: int, stop: int) -> Decision:
         self._started, partial = time.monotonic(), 0
@@ -70,12 +110,15 @@ class RadioUplink:
         while True:
             call = self._await_call()
             self._bench.announce(call, stop - first, clients)
-            self._tell(clients, t, {"radio_round": call.round, "run": call.run, "first": first, "stop": stop})
+            self._clients.transmit(
+                clients, t, {"radio_round": call.round, "run": call.run, "first": first, "stop": stop}
+            )
             decision = self._await_decision(call)
             self._refuse_a_fault()
-            if decision is None or decision.soft_votes.size != stop - first or decision.voters < max(1, needed):
+            heard = len(decision.heard) if decision is not None else 0
+            if decision is None or decision.soft_votes.size != stop - first or heard < max(1, needed):
                 continue
-            if decision.voters >= self._bench.able(clients) or partial == PARTIAL_ROUNDS:
+            if heard >= self._bench.able(clients) or partial == PARTIAL_ROUNDS:
                 return decision
             partial += 1
 
@@ -104,7 +147,7 @@ class RadioUplink:
             raise RadioError(self._bench.complaint(SILENT_SECONDS))
         if now - self._started > FRUITLESS_SECONDS and now - self._bench.heard < FRUITLESS_SECONDS:
             raise TooFewVotersError(self._bench.complaint(FRUITLESS_SECONDS))
-        self._listen(now - max(self._started, self._bench.decided))
+        self._clients.listen(now - max(self._started, self._bench.decided))
 
     def _refuse_a_fault(self) -> None:
         if self._bench.fault:

@@ -7,16 +7,14 @@ So selection, air, checkpoints and figures are the same code, and with all clien
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl_app.air.base import Air, Uplink
 from fl_app.config import ConfigError, Settings
 from fl_app.core.client import Broadcast, ClientReport, Samples, Task
 from fl_app.core.models import Buffers, get_buffers
@@ -34,7 +32,6 @@ from fl_app.runs.train import train
 
 if TYPE_CHECKING:
     from fl_app.link.radio_bench import RadioBench
-    from fl_app.link.radio_uplink import RadioUplink
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +50,9 @@ class LinkWorkers(InProcess):
         link: Link,
         should_stop: Callable[[], bool],
         on_status: Callable[[Status], None] = lambda _status: None,
+        bench: RadioBench | None = None,
     ) -> None:
+        """bench: the flowgraph of the server's radio, for clients that transmit by their own radios."""
         if settings.link.min_clients > settings.clients.n:
             raise ConfigError(
                 f"[link] min_clients = {settings.link.min_clients}: there are only {settings.clients.n} clients"
@@ -63,17 +62,7 @@ class LinkWorkers(InProcess):
         self._sent: NDArray[np.int64]
         self._updates = 0
         self._status_at = 0.0
-        self._absent = 0
-        self._bench: RadioBench | None = None
-        self._radio: RadioUplink | None = None
-        if settings.link.radio:
-            from fl_app.link.radio_bench import RadioBench  # needs GNU Radio, which a server without radios does not
-            from fl_app.link.radio_uplink import RadioUplink
-
-            self._bench = RadioBench(settings.link.radio, settings.clients.n, settings.air)
-            self._radio = RadioUplink(
-                self._bench, settings.link.min_clients, self._tell_to_transmit, self._listen_to_radios
-            )
+        self._bench = bench
 
     def assign(self, task: Task, n_clients: int, data_of: DataOf, test: Samples) -> None:  # noqa: ARG002
         super().assign(task, 0, data_of, test)  # the clients' data is theirs
@@ -96,8 +85,7 @@ class LinkWorkers(InProcess):
             cut_off_after=link.cut_off_after,
             buffers=self._specs,
             admitted=None if self._link.keys is None else self._link.keys.admitted,
-            payload_here=self._radio is None or link.audit_votes,
-            by_radio=self._radio is not None,
+            payload_to="server" if self._bench is None else "both" if link.audit_votes else "radio",
         )
         self._desk = Desk(terms, lambda: whole_model(server), self._link.is_reachable)
 
@@ -107,36 +95,26 @@ class LinkWorkers(InProcess):
             self._gather()
         self._follow(broadcast.t)
         answers = self._ask("train", broadcast.t)
-        self._absent = self._settings.clients.n - len(answers)
-        by_radio = self._radio is not None
-        return [ClientReport(one.client, one.payload, one.loss, one.seconds, by_radio and one.sent) for one in answers]
+        return [ClientReport(one.client, one.payload, one.loss, one.seconds, one.sent) for one in answers]
 
-    def uplink(self, air: Air, reports: Sequence[ClientReport], t: int) -> Uplink:
-        if self._radio is None:
-            return super().uplink(air, reports, t)
-        from fl_app.link.radio_uplink import TooFewVotersError
+    # For the air whose payloads the clients transmit by their own radios (fl_app.link.radio_uplink.RadioClients).
 
-        clients, started = [report.client for report in reports], time.monotonic()
-        while True:
-            try:
-                uplink, voters = self._radio.collect(clients, t, self._server.selected.size, self._settings.air)
-            except TooFewVotersError as error:
-                if time.monotonic() - started > self._settings.link.patience_seconds:
-                    raise
-                # A client that was started anew has no votes any more; the others give the same answer once more.
-                _log.warning("round %d: %s; clients are asked again", t, error)
-                clients = [one.client for one in self._ask("train", t) if one.sent]
-            else:
-                self._absent = self._settings.clients.n - voters
-                return dataclasses.replace(uplink, unheard=len(reports) - voters)
+    def transmit(self, clients: Collection[int], t: int, burst: Mapping[str, int]) -> None:
+        """Have these clients hand a part of their payload of round t to their radios."""
+        self._link.send(self._desk.transmit(clients, t, burst))
 
-    def _listen_to_radios(self, undecided_seconds: float) -> None:
+    def listen(self, undecided_seconds: float) -> None:
+        """Let messages in for a moment. A run that is to stop does not wait for radios that decide nothing."""
         if self._should_stop() and undecided_seconds > STOP_SECONDS:
             raise KeyboardInterrupt  # the flowgraph may be gone, and there may never be a whole round to finish
         self._listen()
 
-    def _tell_to_transmit(self, clients: Collection[int], t: int, burst: Mapping[str, int]) -> None:
-        self._link.send(self._desk.transmit(clients, t, burst))
+    def train_again(self, t: int) -> list[int]:
+        """Ask for the payloads of round t once more, and return the clients that have one.
+
+        A client that was started anew has no votes any more; the others give the same answer again.
+        """
+        return [answer.client for answer in self._ask("train", t) if answer.sent]
 
     def measure(self, t: int, w: NDArray[np.float32]) -> list[Buffers]:  # noqa: ARG002
         self._follow(t + 1)  # the model after round t is the one that round t + 1 starts from
@@ -144,7 +122,7 @@ class LinkWorkers(InProcess):
 
     def figures(self) -> dict[str, Any]:
         sent_bytes, told = self._link.sent_bytes, self._link.told
-        figures = {"absent_clients": self._absent, "downlink_bytes": round(sent_bytes / len(told)) if told else None}
+        figures = {"downlink_bytes": round(sent_bytes / len(told)) if told else None}
         self._link.sent_bytes, self._link.told = 0, set()
         return figures
 
@@ -229,11 +207,6 @@ class LinkWorkers(InProcess):
             self._status_at = now + seconds
             self.show_status()
 
-    def close(self) -> None:
-        super().close()
-        if self._bench is not None:
-            self._bench.close()
-
     def show_status(self) -> None:
         now = time.monotonic()
         clients = self._desk.snapshot(now)
@@ -253,12 +226,23 @@ def serve(
     before_keeping: Callable[[], None] = lambda: None,
 ) -> dict[str, Any] | None:
     """As `fl_app.runs.train.train`, with clients over the link. Clients are told when the run is over, and why."""
-    workers = LinkWorkers(settings, link, should_stop, on_status)
+    bench, air = None, None
+    if settings.link.radio:
+        from fl_app.link.radio_bench import RadioBench  # needs GNU Radio, which a server without radios does not
+        from fl_app.link.radio_uplink import RadioAir
+
+        bench = RadioBench(settings.link.radio, settings.clients.n, settings.air)
+    workers = LinkWorkers(settings, link, should_stop, on_status, bench)
+    if bench is not None:
+        air = RadioAir(settings.air, bench, workers, settings.link.min_clients, settings.link.patience_seconds)
     try:
-        result = train(settings, folder, on_round, should_stop, workers, before_keeping)
+        result = train(settings, folder, on_round, should_stop, workers, before_keeping, air)
     except (RuntimeError, ValueError, OSError) as error:
         link.farewell(f"the server stopped: {error}")
         raise
+    finally:
+        if air is not None:
+            air.close()
     if result is not None:
         link.farewell("the run is finished")
     return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,10 @@ from fl_app.link.wire import NO_ROUND, Frame
 
 JobKind = Literal["train", "measure"]
 State = Literal["preparing", "ready"]
+# Where a client's payload goes: to the server with `done`; to the client's own radio, when the server says for which of
+# the radio's rounds; or both, where the server compares what it heard with what was sent.
+PayloadTo = Literal["server", "radio", "both"]
+PAYLOAD_TO: tuple[PayloadTo, ...] = get_args(PayloadTo)
 
 HASH_CHARS = 64
 
@@ -36,8 +40,7 @@ class Terms:
     cut_off_after: int
     buffers: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)  # name -> dtype, shape
     admitted: Mapping[str, int] | None = None  # public key -> client's number; None without CURVE
-    payload_here: bool = True  # the payload comes with `done`
-    by_radio: bool = False  # the client keeps it, and hands it to its radio when the server says which round it is for
+    payload_to: PayloadTo = "server"
 
     @property
     def max_bytes(self) -> int:

@@ -39,8 +39,8 @@ def settings_of(welcome: Welcome) -> Settings:
 def trained(welcome: Welcome, payload: NDArray[Any] | None, loss: float, seconds: float) -> Result:
     """The answer to a training round; without a payload the gradients were not finite."""
     body = {"loss": loss, "seconds": seconds, "sent": payload is not None}
-    told = {"payload": payload} if payload is not None and welcome.payload_here else {}
-    return Result(body, told, payload if welcome.by_radio else None)
+    told = {"payload": payload} if payload is not None and welcome.payload_to != "radio" else {}
+    return Result(body, told, payload if welcome.payload_to != "server" else None)
 
 
 @dataclass
@@ -54,15 +54,12 @@ class ModelTrainer:
 
     def prepare(self, welcome: Welcome) -> tuple[int, str]:
         from fl_app.core.client import ClientGroup  # torch takes its time, and is wanted in the thread that trains
-        from fl_app.runs.prepare import prepare
+        from fl_app.runs.prepare import prepare_client
 
         settings = settings_of(welcome).with_values(**{name: dict(values) for name, values in self.local.items()})
-        prepared = prepare(settings)
-        self._group, self._welcome = (
-            ClientGroup(prepared.task, {self.client: prepared.data_of(self.client)}, {}),
-            welcome,
-        )
-        return prepared.server.d, prepared.fingerprint
+        prepared = prepare_client(settings, self.client)
+        self._group, self._welcome = ClientGroup(prepared.task, {self.client: prepared.samples}, {}), welcome
+        return prepared.d, prepared.fingerprint
 
     def work(self, work: Work) -> Result:
         from fl_app.core.client import Broadcast

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From settings to the pieces of a run: data, partition, model, policy, air. The same settings make the same pieces."""
+"""From settings to the pieces of a run: data, partition, model, policy. The same settings make the same pieces."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fl_app.air import make_air
-from fl_app.air.base import Air
 from fl_app.config import ConfigError, Settings
 from fl_app.core.client import Samples, Task
 from fl_app.core.models import Buffers, build_model, get_buffers, get_parameters
@@ -26,20 +24,67 @@ from fl_app.data.partition_plot import plot_partition
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Everything round 0 starts from."""
+    """All that the server's side starts round 0 from."""
 
     task: Task
-    data_of: Callable[[int], Samples]  # a client's own; made when asked for, so that who trains it keeps it, alone
+    data_of: Callable[[int], Samples]  # makes a client's samples, so that only the process that trains it keeps them
     test: Samples
     server: Server
-    air: Air
     buffers: Buffers
     fingerprint: str  # of data, split and first weights: a run must not go on with others
-    plot: Callable[[Path], None]  # draws who has what
+    plot: Callable[[Path], None]  # draws the partition
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedClient:
+    """All that one client starts from."""
+
+    task: Task
+    samples: Samples
+    d: int
+    fingerprint: str  # the server's, if both have the same data, split and first weights
+
+
+@dataclass(frozen=True, eq=False)
+class _Common:
+    """What server and clients both need."""
+
+    dataset: Dataset
+    parts: list[NDArray[np.int64]]
+    task: Task
+    w: NDArray[np.float32]
+    buffers: Buffers
+
+    def samples_of(self, client: int) -> Samples:
+        dataset, part = self.dataset, self.parts[client]
+        return Samples(dataset.normalise(dataset.train_images[part]), dataset.train_labels[part])
+
+    def fingerprint(self) -> str:
+        return _fingerprint(self.dataset, self.parts, self.w)
 
 
 def prepare(settings: Settings) -> Prepared:
-    """Load, split and build."""
+    """Return what a server needs: data, model and policy. Clients that it trains itself get their samples from it."""
+    common = _prepare_common(settings)
+    dataset, parts = common.dataset, common.parts
+    return Prepared(
+        task=common.task,
+        data_of=common.samples_of,
+        test=Samples(dataset.normalise(dataset.test_images), dataset.test_labels),
+        server=_server(settings, common.w),
+        buffers=common.buffers,
+        fingerprint=common.fingerprint(),
+        plot=lambda path: plot_partition(dataset.train_labels, parts, path, dataset.class_names),
+    )
+
+
+def prepare_client(settings: Settings, client: int) -> PreparedClient:
+    """Return what one client needs: its own samples and the task. It has no server, no air and no test set."""
+    common = _prepare_common(settings)
+    return PreparedClient(common.task, common.samples_of(client), common.w.size, common.fingerprint())
+
+
+def _prepare_common(settings: Settings) -> _Common:
     seed, clients, device = settings.run.seed, settings.clients, _device(settings.run.device)
     dataset = _load(settings)
     parts = _split(settings, dataset)
@@ -51,7 +96,6 @@ def prepare(settings: Settings) -> Prepared:
         settings.model.width,
         seed=int(stream(seed, "init").integers(2**31)),
     )
-    w = get_parameters(model)
     task = Task(
         seed=seed,
         model_name=settings.model.name,
@@ -67,20 +111,7 @@ def prepare(settings: Settings) -> Prepared:
         device=device,
         threads=settings.run.threads,
     )
-    return Prepared(
-        task=task,
-        data_of=lambda client: _samples(dataset, parts[client]),
-        test=Samples(dataset.normalise(dataset.test_images), dataset.test_labels),
-        server=_server(settings, w),
-        air=make_air(settings.air, clients.n, seed, settings.radios),
-        buffers=get_buffers(model),
-        fingerprint=_fingerprint(dataset, parts, w),
-        plot=lambda path: plot_partition(dataset.train_labels, parts, path, dataset.class_names),
-    )
-
-
-def _samples(dataset: Dataset, part: NDArray[np.int64]) -> Samples:
-    return Samples(dataset.normalise(dataset.train_images[part]), dataset.train_labels[part])
+    return _Common(dataset, parts, task, get_parameters(model), get_buffers(model))
 
 
 def _server(settings: Settings, w: NDArray[np.float32]) -> Server:

@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
-from fl_app.air.base import Air
+from fl_app.air import make_air
+from fl_app.air.base import Air, Unseen, Uplink
 from fl_app.air.votes import vote_error_rate
 from fl_app.config import RunSection, Settings
-from fl_app.core.client import Broadcast
+from fl_app.core.client import Broadcast, ClientReport
 from fl_app.core.models import Buffers, average_buffers
 from fl_app.core.server import Server
 from fl_app.engine.pool import Workers, make_workers
@@ -35,8 +35,9 @@ class TrainingError(RuntimeError):
 class Training:
     """The state of a run between two rounds, and one round after the other."""
 
-    def __init__(self, server: Server, workers: Workers, air: Air, buffers: Buffers) -> None:
+    def __init__(self, server: Server, workers: Workers, air: Air, buffers: Buffers, n_clients: int) -> None:
         self.server, self.workers, self.air, self.buffers = server, workers, air, buffers
+        self.n_clients = n_clients
         self.rows: list[RoundFigures] = []
         self.lost_in_a_row = 0
 
@@ -48,32 +49,32 @@ class Training:
         reports = self.workers.train(Broadcast(t, server.w, server.selected))
         train_seconds = time.perf_counter() - started
         # All clients with finite gradients transmit at once, and the air adds them up.
-        heard = [report for report in reports if report.is_sent]
+        sending = [report for report in reports if report.transmits]
         air_started = time.process_time()
-        uplink = self.workers.uplink(self.air, heard, t) if heard else None
+        uplink = self._uplink(sending, t) if sending else None
         air_cpu_seconds = time.process_time() - air_started
         # The server updates g_t, w_{t+1}, A_{t+1} and S_{t+1}.
-        if uplink is not None and np.isfinite(uplink.received).all():
+        if uplink is not None and uplink.heard.size and np.isfinite(uplink.received).all():
             server.update(uplink.received)
             self.lost_in_a_row = 0
         else:
             server.skip()
             self.lost_in_a_row += 1
         accuracy, test_loss = self._evaluate(t) if evaluate else (None, None)
-        errors, compared = 0, 0
-        known = [report.payload for report in heard if report.payload is not None]
-        if uplink is not None and uplink.heard_all and known and self.air.mode == "onebit":
-            errors, compared = vote_error_rate(np.stack(known), uplink.received)
+        errors, compared = self._vote_errors(sending, uplink) if uplink is not None else (0, 0)
+        dropped = len(reports) - len(sending)
+        heard = uplink.heard.size if uplink is not None else 0
         row = RoundFigures(
             round=t,
             k=k,
-            loss=_finite(float(np.mean([report.loss for report in heard]))) if heard else None,
+            loss=_finite(float(np.mean([report.loss for report in sending]))) if sending else None,
             test_accuracy=accuracy,
             test_loss=_finite(test_loss),
             mean_aou=float(server.age.mean()),
             max_aou=int(server.age.max()),
             participation=float(np.count_nonzero(server.times_sent > 1) / server.d),
-            dropped_clients=len(reports) - len(heard),
+            dropped_clients=dropped,
+            absent_clients=self.n_clients - dropped - heard,
             vote_error_rate=errors / compared if compared else None,
             votes_compared=compared,
             symbols=uplink.symbols if uplink else 0,
@@ -83,10 +84,23 @@ class Training:
             train_seconds=train_seconds,
             air_cpu_seconds=air_cpu_seconds,
             seconds=time.perf_counter() - started,
-            **{"absent_clients": uplink.unheard if uplink else 0, **self.workers.figures()},
+            **self.workers.figures(),
         )
         self.rows.append(row)
         return row
+
+    def _uplink(self, sending: Sequence[ClientReport], t: int) -> Uplink:
+        payloads = [report.payload for report in sending if report.payload is not None]
+        payload = np.stack(payloads) if len(payloads) == len(sending) else Unseen(self.server.selected.size)
+        return self.air.uplink(payload, np.array([report.client for report in sending], np.int64), t)
+
+    def _vote_errors(self, sending: Sequence[ClientReport], uplink: Uplink) -> tuple[int, int]:
+        """Compare the soft votes with the majority of those that were heard, if their votes are known here."""
+        heard = set(uplink.heard.tolist())
+        known = [report.payload for report in sending if report.client in heard and report.payload is not None]
+        if self.air.mode != "onebit" or not known or len(known) < len(heard):
+            return 0, 0
+        return vote_error_rate(np.stack(known), uplink.received)
 
     def _evaluate(self, t: int) -> tuple[float, float]:
         """Accuracy and loss on the test set, with batch norm's statistics (if any) as the clients measure them now."""
@@ -127,10 +141,12 @@ def train(
     should_stop: Callable[[], bool],
     workers: Workers | None = None,
     before_keeping: Callable[[], None] = lambda: None,
+    air: Air | None = None,
 ) -> dict[str, Any] | None:
     """Train from the folder's latest checkpoint, or from the beginning, to the last round.
 
     workers: who computes the clients; processes on this machine unless given. They are closed in the end.
+    air: the one that the settings name unless given. It is open during the training, and closed in the end.
     before_keeping: called once, when the first round is over and about to be written. A folder that was only planned
     is made then, and not before.
     Returns the result, or None if `should_stop` ended it after a round; the folder then has a checkpoint to go on from.
@@ -145,28 +161,17 @@ def train(
         if checkpoint is not None and checkpoint.state["fingerprint"] != prepared.fingerprint:
             raise RunError(f"{folder.path} was trained on other data or other weights than its config.toml makes now")
         workers.assign(prepared.task, settings.clients.n, prepared.data_of, prepared.test)
-        training = Training(prepared.server, workers, prepared.air, prepared.buffers)
+        n_clients = settings.clients.n
+        air = air or make_air(settings.air, n_clients, settings.run.seed, settings.radios)
+        training = Training(prepared.server, workers, air, prepared.buffers, n_clients)
         if checkpoint is not None:
             training.restore(checkpoint)
             training.rows = rows_of_a_longer_run(training.rows, settings.run)
-        with _opened(prepared.air):
+        with air:
             workers.begin(training.server, prepared.fingerprint)
             return _train_on(settings, folder, prepared, training, on_round, should_stop, before_keeping)
     finally:
         workers.close()
-
-
-@contextmanager
-def _opened(air: Air) -> Iterator[None]:
-    """An air that has something to open (radios, say) is ready before the first round, and closed in the end."""
-    start, close = getattr(air, "start", None), getattr(air, "close", None)
-    try:
-        if start is not None:
-            start()
-        yield
-    finally:
-        if close is not None:
-            close()
 
 
 def _train_on(

@@ -17,6 +17,7 @@ from oac_blocks.blocks.support.message_order import take_waiting
 from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.dsp.receive.client_stream import MOST_VOTES
 from oac_blocks.dsp.waveform.round_layout import KINDS
+from oac_blocks.rounds.messages import listed
 
 _PLAN, _STATUS, _BALLOT = pmt.intern("plan"), pmt.intern("status"), pmt.intern("ballot")
 _EXPECT, _NEXT, _FIRE = pmt.intern("expect"), pmt.intern("next"), pmt.intern("fire")
@@ -43,8 +44,8 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
       and ``seconds``, how long it waits for them (0 for ever);
     - ``status`` in, from all clients;
     - ``ballot`` in, from an application: how many votes the round has, and who takes part;
-    - ``expect`` out, to the server receiver: ``round``, ``kind``, ``run``, how many ``votes`` it has, and how many
-      ``voters``: clients that take part and have theirs ready;
+    - ``expect`` out, to the server receiver: ``round``, ``kind``, ``run``, how many ``votes`` it has, how many
+      ``voters``: clients that take part and have theirs ready; and which they are, ``voting``: "0, 2";
     - ``fire`` out, to the trigger source in mode ``lock_step`` or ``message``: the ``round``.
 
     - ``missed`` out, to the calibrator's ``arrivals``: a round in which the server did not hear even its own trigger.
@@ -226,7 +227,7 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
         self.message_port_pub(_EXPECT, pdus.notice(expected))
         self.message_port_pub(_FIRE, pdus.notice({"round": number}))
 
-    def _votes_of(self, number: int) -> dict[str, int]:
+    def _votes_of(self, number: int) -> dict[str, int | str]:
         """How many votes the round has, if that is known, and how many clients have theirs ready."""
         ready = {client: votes for client, votes in self._armed_votes.items() if self._armed.get(client) == number}
         ballot = self._ballot
@@ -237,7 +238,7 @@ class round_control(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
             if votes != ballot.votes:
                 self._drops.add(f"client {client} brings {votes} votes to round {number}, which has {ballot.votes}")
         voters = [client for client, votes in ready.items() if client in ballot.clients and votes == ballot.votes]
-        return {"voters": len(voters), **({"votes": ballot.votes} if ballot.votes else {})}
+        return {"voters": len(voters), "voting": listed(voters), **({"votes": ballot.votes} if ballot.votes else {})}
 
     def _miss(self, number: int) -> None:
         self._under_way = None

@@ -21,6 +21,7 @@ from oac_blocks.dsp.receive.detection import DEFAULT_FALSE_ALARM
 from oac_blocks.dsp.receive.server_stream import HeardRound, ServerStream
 from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.dsp.waveform.round_layout import RoundLayout
+from oac_blocks.rounds.messages import listed, numbers_in
 
 MOST_ENERGIES = 4096
 _THIRD_OF_PREFIX = -1
@@ -38,7 +39,8 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
     - ``expect`` in: ``round``, ``kind`` and optionally ``votes`` of the coming round. Without it rounds are counted on,
       each a payload of ``votes``. Its ``run`` and ``voters`` go on with the soft votes;
     - ``soft_votes`` out, after a payload round: energy for less energy against each vote (float32), with ``round``,
-      ``snr_db`` (mean of the clients heard) and ``trigger_sample``;
+      ``snr_db`` (mean of the clients heard), ``trigger_sample`` and ``heard``, the clients whose votes are in them: of
+      those that ``voting`` of ``expect`` names, or of all, the ones that were heard ("0, 2");
     - ``energies`` out, after a payload round: energy for + 1j energy against (complex64), of the first 4,096 votes;
     - ``arrivals`` out, after every round and behind the other two: when and how strongly each client was heard.
 
@@ -160,7 +162,7 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
                 raise ValueError(notice)
             number: Any = notice.get("round")
             self._stream.expect(number, notice.get("kind", "payload"), notice.get("votes"))
-            self._about = {number: {name: notice[name] for name in ("run", "voters") if name in notice}}
+            self._about = {number: {name: notice[name] for name in ("run", "voters", "voting") if name in notice}}
         except Exception as error:  # one that leaves a handler is lost, and the exit code stays 0
             self._drops.add(f"expect: {error}")
 
@@ -196,9 +198,14 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
     def _report(self, heard: HeardRound) -> None:
         self._rounds += 1
         if heard.soft_votes is not None and heard.energies is not None:
-            about = {"round": heard.round, "snr_db": heard.mean_snr_db, "trigger_sample": heard.trigger_sample}
+            about: dict[str, Any] = {
+                "round": heard.round,
+                "snr_db": heard.mean_snr_db,
+                "trigger_sample": heard.trigger_sample,
+            }
             about |= self._stream.layout.agreed()
             about |= self._about.get(heard.round, {})
+            about["heard"] = listed(_voters_heard(heard, about.pop("voting", None)))
             self.message_port_pub(pmt.intern("soft_votes"), pdus.make(heard.soft_votes, about))
             some = heard.energies[:, :MOST_ENERGIES]
             both = (some[0] + 1j * some[1]).astype(np.complex64)
@@ -207,6 +214,12 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
         arrivals |= self._stream.layout.agreed()
         arrivals |= {name: pdus.float64_vector(getattr(heard, name)) for name in _VECTORS}
         self.message_port_pub(pmt.intern("arrivals"), pdus.notice(arrivals))
+
+
+def _voters_heard(heard: HeardRound, voting: str | None) -> list[int]:
+    """Return the clients that were heard and, if it is known who voted, that did."""
+    clients = np.flatnonzero(np.isfinite(heard.offset_samples)).tolist()
+    return clients if voting is None else [client for client in clients if client in numbers_in(voting)]
 
 
 def _early(early_samples: int, num: Numerology) -> int:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from oac_blocks.bench.flows.analog_loopback import AnalogLoopbackSettings, analog_loopback
 from oac_blocks.bench.flows.analog_messages import Go, Payload, read_go, read_heard, read_payload
 from oac_blocks.bench.flows.analog_rounds import Gathering
-from oac_blocks.bench.flows.calls import Call
 from oac_blocks.blocks.support import pdus
 from oac_blocks.blocks.support.pmt_bytes import deserialise, serialise
 from oac_blocks.dsp.waveform.analog import common_scale
+from oac_blocks.rounds.messages import Call
 from tests.support.flowgraphs import Messages, post, running
 from tests.support.polling import until
 from tests.support.statistics import assert_mean

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -15,28 +16,45 @@ from fl_app.air.bursts import layout
 from fl_app.air.live.loopback_settings import burst_votes
 from fl_app.air.settings import AirSettings
 
-# Takes the first entry of a burst and the one behind its last; gives their soft votes, and the SNR in dB or NaN.
-SendBurst = Callable[[int, int], tuple[npt.NDArray[np.float32], float]]
+
+@dataclass(frozen=True, eq=False)
+class CarriedBurst:
+    """What the server has of one burst."""
+
+    soft_votes: npt.NDArray[np.float32]
+    snr_db: float  # NaN if the noise could not be measured
+    heard: Collection[int]  # numbers of the clients whose votes are in it
 
 
-def uplink_in_bursts(k: int, settings: AirSettings, send: SendBurst) -> Uplink:
-    """k votes, one burst after the other, as equal as can be."""
+# Takes the first entry of a burst and the one behind its last, and transmits the entries between them.
+SendBurst = Callable[[int, int], CarriedBurst]
+
+
+def uplink_in_bursts(k: int, clients: npt.NDArray[np.int64], settings: AirSettings, send: SendBurst) -> Uplink:
+    """Send k votes of these clients, one burst after the other, as equal as can be.
+
+    A client is heard if its votes are in every burst.
+    """
     bursts = -(-k // burst_votes(settings))
     received = np.empty(k, np.float32)
+    heard = np.ones(len(clients), np.bool_)
     symbols, powers = 0, []
     for first, stop in pairwise(k * i // bursts for i in range(bursts + 1)):
-        received[first:stop], snr_db = send(first, stop)
+        burst = send(first, stop)
+        received[first:stop] = burst.soft_votes
+        heard &= np.isin(clients, list(burst.heard))
         symbols += layout(stop - first, settings).symbols
-        if math.isfinite(snr_db):  # a burst in which the noise could not be told has none
-            powers.append(10 ** (snr_db / 10))
+        if math.isfinite(burst.snr_db):
+            powers.append(10 ** (burst.snr_db / 10))
     # The mean over the copies, so that a soft vote means the same for any number of them.
     received /= np.float32(settings.repeats)
     air_seconds = symbols * settings.numerology().symbol_seconds
-    return Uplink(received, symbols, air_seconds, float(10 * np.log10(np.mean(powers))) if powers else None)
+    snr_db = float(10 * np.log10(np.mean(powers))) if powers else None
+    return Uplink(received, clients[heard], symbols, air_seconds, snr_db)
 
 
 def ballots_of_all(votes: npt.NDArray[np.int8], clients: npt.NDArray[np.int64], n_clients: int) -> npt.NDArray[np.int8]:
-    """(n_clients, k): who does not take part abstains; the others' votes stand where they stood."""
+    """Return the votes of all clients, (n_clients, k): those that do not take part abstain."""
     ballots = np.zeros((n_clients, votes.shape[1]), np.int8)
     ballots[clients] = votes
     return ballots

@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from oac_blocks.bench.flows.calls import Call, call_of
 from oac_blocks.blocks.support import pdus
 from oac_blocks.blocks.support.pmt_bytes import deserialise, serialise
 from oac_blocks.dsp.waveform.round_layout import agreed_in
+from oac_blocks.rounds.messages import Call, call_of, numbers_in
 
 
 class Decision(NamedTuple):
     """What the server's receiver made of a round."""
 
     call: Call
-    voters: int  # clients whose votes were ready when the trigger was sent
+    heard: tuple[int, ...]  # numbers of the clients whose votes are in it
     soft_votes: npt.NDArray[np.float32]
     snr_db: float
     waveform: Mapping[str, float] = {}  # the flowgraph's numbers, by their names in [air]; empty if it tells none
@@ -48,10 +48,10 @@ def read_decision(message: bytes) -> Decision:
     about, soft_votes = _notice(pdu), pdus.read(pdu, np.float32)
     if isinstance(soft_votes, str):
         raise ValueError(soft_votes)
-    voters, snr_db = about.get("voters"), about.get("snr_db")
-    if not isinstance(voters, int) or not isinstance(snr_db, float):
-        raise ValueError(f"soft votes must come with voters and snr_db, got {sorted(about)}")
-    return Decision(call_of(about), voters, soft_votes.data, snr_db, agreed_in(about))
+    heard, snr_db = about.get("heard"), about.get("snr_db")
+    if not isinstance(heard, str) or not isinstance(snr_db, float):
+        raise ValueError(f"soft votes must come with heard and snr_db, got {sorted(about)}")
+    return Decision(call_of(about), numbers_in(heard), soft_votes.data, snr_db, agreed_in(about))
 
 
 def read_report(message: bytes) -> Report:

@@ -15,7 +15,7 @@ import zmq
 
 from fl_app.air.base import Uplink
 from fl_app.air.live import flow_messages
-from fl_app.air.live.flow_bursts import ballots_of_all, uplink_in_bursts
+from fl_app.air.live.flow_bursts import CarriedBurst, ballots_of_all, uplink_in_bursts
 from fl_app.air.live.gnuradio_process import FlowgraphAir, FlowgraphError, FlowgraphProcess
 from fl_app.air.live.loopback_settings import loopback_settings
 from oac_blocks.bench.flows.endpoints import Endpoints
@@ -33,8 +33,8 @@ class Loopback(FlowgraphProcess):
         self._report = self.socket(zmq.PULL, endpoints.report)
         self._states = "nothing was heard yet"
 
-    def vote(self, ballots: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.float32], float]:
-        """One burst: all clients' votes (clients, k) to soft votes (k,) and the SNR in dB."""
+    def vote(self, ballots: npt.NDArray[np.int8]) -> CarriedBurst:
+        """Send one burst: the votes of all clients, (clients, k)."""
         try:
             call, _ = flow_messages.read_call(self.receive(self._next))
             for client, votes in enumerate(ballots):
@@ -42,7 +42,7 @@ class Loopback(FlowgraphProcess):
             while True:
                 decision = flow_messages.read_decision(self.receive(self._soft_votes))
                 if decision.call == call:
-                    return decision.soft_votes, decision.snr_db
+                    return CarriedBurst(decision.soft_votes, decision.snr_db, decision.heard)
         except ValueError as error:
             raise FlowgraphError(f"the flowgraph sent what cannot be read: {error}") from None
 
@@ -62,6 +62,5 @@ class GnuradioAir(FlowgraphAir[Loopback]):
 
     def send(self, flowgraph: Loopback, values: npt.NDArray[Any], clients: npt.NDArray[np.int64]) -> Uplink:
         ballots = ballots_of_all(values, clients, self.n_clients)
-        return uplink_in_bursts(
-            values.shape[1], self.settings, lambda first, stop: flowgraph.vote(ballots[:, first:stop])
-        )
+        send = lambda first, stop: flowgraph.vote(ballots[:, first:stop])  # noqa: E731
+        return uplink_in_bursts(values.shape[1], clients, self.settings, send)

@@ -22,8 +22,8 @@ from fl_app.air.simulation.front_end import CONVERTER_HEADROOM, expected_power
 from fl_app.air.simulation.gains import mean_gain
 from fl_app.air.simulation.levels import analog_levels
 from oac_blocks.bench.flows.analog_messages import AnalogEndpoints, Go, Payload, read_heard
-from oac_blocks.bench.flows.calls import Call
 from oac_blocks.blocks.support.pmt_bytes import deserialise, serialise
+from oac_blocks.rounds.messages import Call
 
 _RUN = 0  # the flowgraph lives and dies with this air, so there is one run of it
 
@@ -79,4 +79,4 @@ class AnalogGnuradioAir(FlowgraphAir[AnalogLoopback]):
                 snr_db=levels.snr_db,
                 adc_full_scale=CONVERTER_HEADROOM * float(np.sqrt(expected / 2)),
             )
-        return Uplink(clip_entries(received, settings.clip_level), *air_time(bursts))
+        return Uplink(clip_entries(received, settings.clip_level), clients, *air_time(bursts))

@@ -9,20 +9,20 @@ import subprocess
 import sys
 import time
 import weakref
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import zmq
 
-from fl_app.air.base import Mode, Uplink
+from fl_app.air.base import Air, Unseen, Uplink
 from fl_app.air.payload import check_payload
 from fl_app.air.settings import AirSettings
 from fl_app.processes.child import ends_with_parent
 from fl_app.processes.private_folder import PrivateFolder
 from oac_blocks.bench.flows.endpoints import flowgraph_environment
-from oac_blocks.dsp.checks import integer, require
+from oac_blocks.dsp.checks import integer
 
 MAX_CLIENTS = 63
 _START_SECONDS = 60.0
@@ -112,10 +112,8 @@ def _clean_up(process: subprocess.Popen[str], context: Any, folder: PrivateFolde
 Process = TypeVar("Process", bound=FlowgraphProcess)
 
 
-class FlowgraphAir(ABC, Generic[Process]):
-    """An air whose flowgraph starts with its first round, and anew in a resumed run."""
-
-    mode: Mode
+class FlowgraphAir(Air, Generic[Process]):
+    """An air whose flowgraph runs while the air is open. A resumed run starts a new one."""
 
     def __init__(self, settings: AirSettings, n_clients: int, seed: int) -> None:
         self.settings, self.mode = settings, settings.mode
@@ -125,13 +123,19 @@ class FlowgraphAir(ABC, Generic[Process]):
 
     @property
     def process_id(self) -> int | None:
-        """Of the flowgraph; None before the first round."""
+        """Return that of the flowgraph; None while the air is closed."""
         return self._flowgraph.process_id if self._flowgraph else None
 
-    def uplink(self, payload: npt.NDArray[Any], clients: npt.NDArray[np.int64], t: int) -> Uplink:
-        values, numbers = check_payload(payload, clients, t, self.mode, self.n_clients)
+    def open(self) -> None:
+        """Start the flowgraph, unless it runs; FlowgraphError if it does not start."""
         if self._flowgraph is None:
             self._flowgraph = self.make_flowgraph()
+
+    def uplink(self, payload: npt.NDArray[Any] | Unseen, clients: npt.NDArray[np.int64], t: int) -> Uplink:
+        """Send a round through the flowgraph; it starts now if ``open`` has not started it."""
+        values, numbers = check_payload(payload, clients, t, self.mode, self.n_clients)
+        self.open()
+        assert self._flowgraph is not None
         return self.send(self._flowgraph, values, numbers)
 
     @abstractmethod
@@ -139,12 +143,6 @@ class FlowgraphAir(ABC, Generic[Process]):
 
     @abstractmethod
     def send(self, flowgraph: Process, values: npt.NDArray[Any], clients: npt.NDArray[np.int64]) -> Uplink: ...
-
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        require(state == {}, "state", state, "empty: a flowgraph starts anew")
 
     def close(self) -> None:
         if self._flowgraph is not None:

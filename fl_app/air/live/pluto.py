@@ -8,15 +8,14 @@ client whose radio is gone does not vote, and the others go on.
 
 from __future__ import annotations
 
-import dataclasses
 import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fl_app.air.base import Mode, Uplink
-from fl_app.air.live.flow_bursts import ballots_of_all, uplink_in_bursts
+from fl_app.air.base import Air, Mode, Unseen, Uplink
+from fl_app.air.live.flow_bursts import CarriedBurst, ballots_of_all, uplink_in_bursts
 from fl_app.air.payload import check_payload
 from fl_app.air.settings import AirSettings
 from oac_blocks.bench.threads.bench import Bench, BenchError, RoundOutcome
@@ -36,8 +35,8 @@ class PlutoError(RuntimeError):
     """The radios do not do, in a sentence."""
 
 
-class PlutoAir:
-    """One-bit only. A resumed run calibrates anew. ``start`` is the dry run; without it the first uplink does it."""
+class PlutoAir(Air):
+    """One-bit only. ``open`` looks for the radios and aligns them; a resumed run calibrates anew."""
 
     mode: Mode = "onebit"
 
@@ -71,8 +70,8 @@ class PlutoAir:
         """How far off clients may be heard before the run: as set, or what the prefix bears."""
         return self._radios.tolerance_samples or bearable_offset_samples(self.settings.numerology())
 
-    def start(self) -> None:
-        """Look for the radios and align them; PlutoError if that fails."""
+    def open(self) -> None:
+        """Look for the radios and align them, unless that was done; PlutoError if it fails."""
         if self._bench is not None:
             return
         numbers = {"repeats": self.settings.repeats, "groups": self.settings.groups}
@@ -104,20 +103,17 @@ class PlutoAir:
                 hint = f". [radios] tolerance_samples is {tolerance:g}; here votes bear {bearable:g}, and 16 is allowed"
             raise PlutoError(f"the radios were not aligned within {alignment.rounds} rounds: {why}{hint}")
 
-    def uplink(self, payload: npt.NDArray[Any], clients: npt.NDArray[np.int64], t: int) -> Uplink:
+    def uplink(self, payload: npt.NDArray[Any] | Unseen, clients: npt.NDArray[np.int64], t: int) -> Uplink:
         values, numbers = check_payload(payload, clients, t, self.mode, self.n_clients)
-        self.start()
+        self.open()
         ballots = ballots_of_all(values, numbers, self.n_clients)
-        heard = set(numbers.tolist())
 
-        def send(first: int, stop: int) -> tuple[npt.NDArray[np.float32], float]:
+        def send(first: int, stop: int) -> CarriedBurst:
             outcome = self._send(np.ascontiguousarray(ballots[:, first:stop]))
             assert outcome.soft_votes is not None
-            heard.intersection_update(outcome.heard)
-            return outcome.soft_votes, outcome.snr_db
+            return CarriedBurst(outcome.soft_votes, outcome.snr_db, outcome.heard)
 
-        uplink = uplink_in_bursts(values.shape[1], self.settings, send)
-        return dataclasses.replace(uplink, unheard=len(numbers) - len(heard))
+        return uplink_in_bursts(values.shape[1], numbers, self.settings, send)
 
     def _send(self, votes: npt.NDArray[np.int8]) -> RoundOutcome:
         """Rounds until one has carried the votes of somebody."""
@@ -132,14 +128,8 @@ class PlutoAir:
         states = Alignment(False, 0, outcome, self.tolerance_samples, np.nan, np.nan).reason(self._plan.clients)
         raise PlutoError(f"no votes came through in {self._radios.patience_rounds} rounds of the radios: {states}")
 
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        require(state == {}, "state", state, "empty: radios are calibrated anew")
-
     def close(self) -> None:
-        """All radios fall silent. An uplink after it begins anew."""
+        """Silence all radios and let go of them. An uplink after it begins anew."""
         self._bench = None
         if self._close is not None:
             self._close()

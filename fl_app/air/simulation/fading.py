@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fl_app.air.base import Uplink
+from fl_app.air.base import Unseen, Uplink
 from fl_app.air.bursts import air_time, plan
 from fl_app.air.simulation.clipping import clip_entries
 from fl_app.air.simulation.gains import draw_flat_gains, mean_gain
@@ -26,11 +26,11 @@ from oac_blocks.dsp.channel.noise import complex_alpha_stable
 class FadingAir(SimulatedAir):
     """``profile``, clocks, timing and converter have no place in a formula and are not looked at."""
 
-    def uplink(self, payload: npt.NDArray[Any], clients: npt.NDArray[np.int64], t: int) -> Uplink:
+    def uplink(self, payload: npt.NDArray[Any] | Unseen, clients: npt.NDArray[np.int64], t: int) -> Uplink:
         values, clients = self.check(payload, clients, t)
         received = self._votes(values, t) if self.mode == "onebit" else self._mean(values, clients, t)
         received = clip_entries(received, self.settings.clip_level)
-        return Uplink(received, *air_time(plan(values.shape[1], self.settings)))
+        return Uplink(received, clients, *air_time(plan(values.shape[1], self.settings)))
 
     def _mean(
         self, entries: npt.NDArray[np.float32], clients: npt.NDArray[np.int64], t: int

@@ -7,35 +7,26 @@ before, and a resumed run has nothing to restore.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fl_app.air.base import Mode, Uplink
+from fl_app.air.base import Air, Unseen
 from fl_app.air.payload import check_payload
 from fl_app.air.settings import AirSettings
-from oac_blocks.dsp.checks import integer, require
+from oac_blocks.dsp.checks import integer
 
 
-class SimulatedAir(ABC):
-    mode: Mode
+class SimulatedAir(Air):
+    """An air without state: nothing is opened, and nothing is remembered."""
 
     def __init__(self, settings: AirSettings, n_clients: int, seed: int) -> None:
         self.settings, self.mode = settings, settings.mode
         self.n_clients, self.seed = integer("n_clients", n_clients, 1), integer("seed", seed, 0)
 
     def check(
-        self, payload: npt.ArrayLike, clients: npt.ArrayLike, t: int
+        self, payload: npt.ArrayLike | Unseen, clients: npt.ArrayLike, t: int
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+        """Return payload and client numbers as arrays; ValueError if an argument is not allowed."""
         return check_payload(payload, clients, t, self.mode, self.n_clients)
-
-    @abstractmethod
-    def uplink(self, payload: npt.NDArray[Any], clients: npt.NDArray[np.int64], t: int) -> Uplink: ...
-
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        require(state == {}, "state", state, "empty: the simulated airs remember nothing")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fl_app.air.base import Uplink
+from fl_app.air.base import Unseen, Uplink
 from fl_app.air.bursts import Burst, air_time, early_samples, plan
 from fl_app.air.settings import AirSettings
 from fl_app.air.simulation import front_end
@@ -55,13 +55,17 @@ class WaveformAir(SimulatedAir):
         # The server begins to listen one prefix before a burst in time would arrive, for those that come early.
         self.nominal_samples = settings.cp_samples
 
-    def uplink(self, payload: npt.NDArray[Any], clients: npt.NDArray[np.int64], t: int) -> Uplink:
+    def uplink(self, payload: npt.NDArray[Any] | Unseen, clients: npt.NDArray[np.int64], t: int) -> Uplink:
         values, clients = self.check(payload, clients, t)
+        bursts = plan(values.shape[1], self.settings)
+        transmits = ~np.isnan(self.arrivals.offsets(t)[clients])  # a client that is not calibrated is silent
+        values, clients = values[transmits], clients[transmits]
+        if not clients.size:
+            return Uplink(np.zeros(values.shape[1], np.float32), clients, *air_time(bursts))
         if self.mode == "onebit":
             levels = onebit_levels(self.settings)
         else:
             levels = analog_levels(self.settings, values, self.mean_gain)
-        bursts = plan(values.shape[1], self.settings)
         peaks = PeakMeter(self.num, len(bursts) * len(clients))
         received = np.empty(values.shape[1], np.float32)
         powers = []
@@ -73,7 +77,7 @@ class WaveformAir(SimulatedAir):
             powers.append(burst_snr.measure(samples, burst.layout, early_samples(self.settings)))
             received[burst.entries] = self._decode(samples, burst, levels, len(clients))
         received = clip_entries(received, self.settings.clip_level)
-        return Uplink(received, *air_time(bursts), burst_snr.snr_db(powers, len(clients)), peaks.db())
+        return Uplink(received, clients, *air_time(bursts), burst_snr.snr_db(powers, len(clients)), peaks.db())
 
     def _add_up(
         self,
@@ -107,13 +111,12 @@ class WaveformAir(SimulatedAir):
         return total
 
     def _paths(self, clients: npt.NDArray[np.int64], burst: Burst, when: tuple[int, int]) -> list[tuple[int, Path]]:
-        """Row of the payload and path of each client that is not silent."""
+        """Row of the payload and path of each client."""
         ppm, offsets = self.clocks.ppm(when[0]), self.arrivals.offsets(when[0])
         about = (burst.layout, self.nominal_samples, self.seed)
         return [
             (row, draw_path(self.settings, float(ppm[client]), *about, (*when, client), float(offsets[client])))
             for row, client in enumerate(clients.tolist())
-            if not np.isnan(offsets[client])
         ]
 
     def _seen(self, channel: SymbolChannel, paths: list[Path], samples: int) -> list[Seen | None]:

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pmt
 
-from oac_blocks.bench.flows.calls import Call, call_of
 from oac_blocks.blocks.support import pdus
 from oac_blocks.dsp.checks import finite, integer, real, require
+from oac_blocks.rounds.messages import Call, call_of
 
 Entries = npt.NDArray[np.float32]
 

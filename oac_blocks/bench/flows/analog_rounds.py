@@ -11,10 +11,10 @@ import pmt
 from gnuradio import gr
 
 from oac_blocks.bench.flows.analog_messages import Entries, Go, Payload, read_go, read_payload
-from oac_blocks.bench.flows.calls import Call
 from oac_blocks.blocks.support import pdus
 from oac_blocks.blocks.support.bursts import Drops
 from oac_blocks.dsp.checks import require
+from oac_blocks.rounds.messages import Call
 
 _MOST_ROUNDS = 2
 

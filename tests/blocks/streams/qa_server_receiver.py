@@ -81,6 +81,7 @@ def test_messages_are_what_the_stream_says(chunk):
             "round": heard.round,
             "snr_db": heard.mean_snr_db,
             "trigger_sample": heard.trigger_sample,
+            "heard": ", ".join(map(str, np.flatnonzero(np.isfinite(heard.offset_samples)))),
             **LAYOUT.agreed(),
         }
     for pdu, heard in zip(flow.energies.pdus(np.complex64), expected, strict=True):
@@ -150,11 +151,13 @@ def test_expectations_say_what_a_round_is():
         np.testing.assert_allclose(second["offset_samples"], offsets, atol=0.05)
         assert np.isnan(second["cfo_rad"]).all()
         assert len(step.soft_votes) == 1
-        step.round(one_round(rng, votes=500), pdus.to_dict({"round": 9, "votes": 500, "run": 7, "voters": 1}))
+        expect = {"round": 9, "votes": 500, "run": 7, "voters": 1, "voting": "1"}
+        step.round(one_round(rng, votes=500), pdus.to_dict(expect))
         until(lambda: len(step.order) == 3 and len(step.soft_votes) == 2)
         third = step.soft_votes.pdus(np.float32)[1]
         assert len(third.data) == 500
         assert [pmt.to_python(third.metadata[name]) for name in ("round", "run", "voters")] == [9, 7, 1]
+        assert pmt.to_python(third.metadata["heard"]) == "1"  # client 0 was heard as well, and has no votes in it
         step.round(one_round(rng))
         until(lambda: len(step.order) == 4)
         assert pdus.read_notice(step.order[3])["round"] == 10

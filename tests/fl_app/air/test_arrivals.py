@@ -62,3 +62,45 @@ def test_a_round_is_the_same_whatever_was_asked_before():
 def test_too_many_clients_for_one_slot():
     with pytest.raises(ValueError, match="clients must be at most 64 for calibration = 'loop'"):
         make_air(settings("loop"), 65, 1).uplink(np.ones((1, 10), np.int8), np.array([0]), 0)
+
+
+class SomeAreSilent:
+    """Arrivals in time, of all clients but these."""
+
+    def __init__(self, *silent):
+        self.silent = list(silent)
+
+    def offsets(self, t):
+        offsets = np.zeros(4)
+        offsets[self.silent] = np.nan
+        return offsets
+
+
+def test_votes_of_a_silent_client_do_not_count_as_heard():
+    """Clients 1 and 2 are silent, and would have outvoted client 0."""
+    air = make_air(settings("assumed", fading="none", profile="flat", snr_db=40.0), 4, 3)
+    air.arrivals = SomeAreSilent(1, 2)
+    votes = np.array([[1], [-1], [-1]], np.int8) * np.ones((3, VOTES), np.int8)
+    uplink = air.uplink(votes, np.arange(3), 0)
+    assert uplink.heard.tolist() == [0]
+    assert vote_error_rate(votes[uplink.heard], uplink.received) == (0, VOTES)
+
+
+def test_an_analog_mean_is_that_of_the_clients_heard():
+    """With 1 of 4 silent a division by all participants would leave 0.75 of it."""
+    exact = {"fading": "none", "profile": "flat", "snr_db": None, "adc_bits": None, "clock_ppm": 0.0}
+    exact |= {"clock_walk_ppm": 0.0, "cfo_residual_hz": 0.0, "pilot_timing_sigma_samples": 0.0}
+    air = make_air(settings("assumed", mode="analog", **exact), 4, 3)
+    air.arrivals = SomeAreSilent(2)
+    entries = np.random.default_rng(1).standard_normal((4, 500)).astype(np.float32)
+    uplink = air.uplink(entries, np.arange(4), 0)
+    assert uplink.heard.tolist() == [0, 1, 3]
+    assert np.allclose(uplink.received, entries[uplink.heard].mean(axis=0), atol=1e-3)
+
+
+def test_a_round_in_which_nobody_transmits_has_nobody_heard():
+    air = make_air(settings("assumed"), 4, 3)
+    air.arrivals = SomeAreSilent(0, 1)
+    uplink = air.uplink(np.ones((2, 50), np.int8), np.arange(2), 0)
+    assert uplink.heard.size == 0
+    assert not uplink.received.any()

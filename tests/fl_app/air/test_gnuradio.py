@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The air that is a GNU Radio flowgraph in a process of its own."""
 
-import contextlib
 import gc
 import os
 import signal
@@ -11,9 +10,8 @@ import pytest
 
 from fl_app.air import AirSettings, expected_vote_error_rate, make_air, vote_error_rate
 from fl_app.air.live.gnuradio import GnuradioAir
-from fl_app.air.live.gnuradio_process import FlowgraphError, FlowgraphProcess
-from fl_app.runs.train import _opened
-from tests.support.processes import assert_all_end
+from fl_app.air.live.gnuradio_process import FlowgraphError
+from tests.support.processes import assert_all_end, children_of
 from tests.support.statistics import assert_mean
 from tests.support.vote_theory import vote_rate_std
 
@@ -125,10 +123,8 @@ def analog_settings(**changes):
     return AirSettings(**{"name": "gnuradio", "mode": "analog", **unfaded, **changes})
 
 
-@contextlib.contextmanager
 def analog_air(n_clients, seed=3, **changes):
-    with contextlib.closing(make_air(analog_settings(**changes), n_clients, seed)) as made:
-        yield made
+    return make_air(analog_settings(**changes), n_clients, seed)
 
 
 def entries_of(rng, clients, k):
@@ -167,9 +163,7 @@ def test_error_of_the_mean_is_that_of_the_waveform_and_of_the_closed_form(noise)
     errors = {}
     for name in ("gnuradio", "waveform"):
         rng = np.random.default_rng(7)
-        with closing_if_it_can(
-            make_air(analog_settings(name=name, pilot_symbols=pilot_symbols, **noise), clients, 3)
-        ) as air:
+        with make_air(analog_settings(name=name, pilot_symbols=pilot_symbols, **noise), clients, 3) as air:
             errors[name] = np.empty(rounds)
             for t in range(rounds):
                 entries = rms * entries_of(rng, clients, k)
@@ -189,17 +183,13 @@ def test_fading_costs_what_it_costs_in_the_waveform():
     errors = {}
     for name in ("gnuradio", "waveform"):
         rng = np.random.default_rng(8)
-        with closing_if_it_can(make_air(analog_settings(name=name, snr_db=20.0, **channel), clients, 4)) as air:
+        with make_air(analog_settings(name=name, snr_db=20.0, **channel), clients, 4) as air:
             entries = [entries_of(rng, clients, 2000) for _ in range(rounds)]
             received = [air.uplink(one, np.arange(clients), t).received for t, one in enumerate(entries)]
         errors[name] = np.mean((np.array(received) - np.mean(entries, axis=1)) ** 2, axis=1)
         assert all(np.abs(one).max() <= 5.001 * np.median(np.abs(one)) for one in received)
     # Both draw their own fading, and by the waveform's scatter that of the flowgraph is judged.
     assert_mean(errors["gnuradio"] - errors["waveform"], 0.0, np.sqrt(2) * 1.2 * errors["waveform"].std(ddof=1))
-
-
-def closing_if_it_can(air):
-    return contextlib.closing(air) if hasattr(air, "close") else contextlib.nullcontext(air)
 
 
 def test_the_same_seed_gives_the_same_entries():
@@ -233,9 +223,11 @@ def test_analog_settings_that_cannot_be_are_refused(wrong, message):
         make_air(analog_settings(**wrong), 2, 1)
 
 
-def test_a_run_starts_no_flowgraph_before_its_first_round(air, monkeypatch):
-    """A server whose votes go by radio has this air too, and never needs its flowgraph."""
-    started = []
-    monkeypatch.setattr(FlowgraphProcess, "__init__", lambda self, *_: started.append(self))
-    with _opened(air):
-        assert started == []
+def test_an_air_has_one_flowgraph_while_it_is_open():
+    votes, before = np.ones((2, 100), np.int8), set(children_of(os.getpid()))
+    with make_air(settings(), 2, 1) as air:
+        assert {air.process_id} == set(children_of(os.getpid())) - before
+        air.open()
+        air.uplink(votes, np.arange(2), 0)
+        assert {air.process_id} == set(children_of(os.getpid())) - before
+    assert set(children_of(os.getpid())) <= before

@@ -468,7 +468,7 @@ class Bursts(list):
 @pytest.fixture
 def radio_room():
     """Clients that keep their votes for their radios; `room.bursts` has what these got."""
-    room = Room(payload_here=False, by_radio=True)
+    room = Room(payload_to="radio")
     room.bursts = {}
     for client in range(N):
         room.bursts[client] = Bursts()

@@ -64,6 +64,8 @@ def test_server_knows_no_votes_unless_it_asks(bench):
     here, server, address, _ = bench(3)
     for number in range(CLIENTS):
         here.voter(number, radio=address)
+    here.wait_for_rounds(2, server)
+    assert children_of(server.pid) == []  # the flowgraph is that of `fl_app radio`: the server starts none of its own
     assert server.wait() == 0, server.text
     assert_whole(here.run, 3)
     assert [row.vote_error_rate for row in here.run.rows()] == [None] * 3

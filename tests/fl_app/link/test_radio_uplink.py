@@ -9,15 +9,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fl_app.air import AirSettings
+from fl_app.air.base import Unseen
 from fl_app.air.live import flow_messages
 from fl_app.config import ConfigError
 from fl_app.link import radio_uplink
 from fl_app.link.caller import Burst
 from fl_app.link.radio_bench import OwnRadio, RadioBench
-from fl_app.link.radio_uplink import RadioError, RadioUplink, TooFewVotersError
-from oac_blocks.bench.flows.calls import Call
+from fl_app.link.radio_uplink import RadioAir, RadioError, TooFewVotersError
 from oac_blocks.bench.flows.endpoints import Endpoints, payload_endpoint
 from oac_blocks.blocks.support import pdus
+from oac_blocks.rounds.messages import Call, listed
 from tests.support.polling import DEADLINE_MS, DEADLINE_SECONDS, until
 
 AIR = AirSettings(name="gnuradio", mode="onebit")
@@ -59,22 +60,29 @@ class Flowgraph:
         for socket in self._published.values():  # the subscription has arrived: nothing is lost from here on
             assert socket.poll(DEADLINE_MS)
             socket.recv()
+        self.asked = list(range(clients))  # clients that were to transmit last
         self.told = []  # what clients were told: round of the radios, first, stop
 
-    def uplink(self, script, min_clients=1):
-        steps = iter(script(self))
+    def uplink(self, script, clients, t=0, k=K, **options):
+        """The round of the air, while the script goes on step by step."""
+        self._steps = iter(script(self))
+        return RadioAir(AIR, self.bench, self, **options).uplink(Unseen(k), np.array(clients), t)
 
-        def listen(_seconds):
-            before = self.sent
-            next(steps, None)
-            self.settle()
-            if self.sent == before:
-                zmq.select(self.bench.sockets, [], [], 0.05)
+    # What the air needs of the server.
 
-        def tell(clients, t, burst):
-            self.told.append((t, burst["radio_round"], burst["run"], burst["first"], burst["stop"]))
+    def listen(self, _undecided_seconds):
+        before = self.sent
+        next(self._steps, None)
+        self.settle()
+        if self.sent == before:
+            zmq.select(self.bench.sockets, [], [], 0.05)
 
-        return RadioUplink(self.bench, min_clients, tell, listen)
+    def transmit(self, clients, t, burst):
+        self.asked = list(clients)
+        self.told.append((t, burst["radio_round"], burst["run"], burst["first"], burst["stop"]))
+
+    def train_again(self, _t):
+        return self.asked
 
     def settle(self):
         """Wait until the server has read all that was sent."""
@@ -88,7 +96,16 @@ class Flowgraph:
         self.send("next", pdus.notice({"round": number, "run": run, **more}))
 
     def decide(self, number, voters, votes=K, run=RUN, value=1.0, **waveform):
-        about = {"round": number, "run": run, "voters": voters, "snr_db": 10.0, "trigger_sample": 0.0, **waveform}
+        heard = listed(self.asked[:voters])
+        about = {
+            "round": number,
+            "run": run,
+            "voters": voters,
+            "heard": heard,
+            "snr_db": 10.0,
+            "trigger_sample": 0.0,
+            **waveform,
+        }
         self.send("soft_votes", pdus.make(np.full(votes, value, np.float32), about))
 
     def report(self, *states, **waveform):
@@ -127,8 +144,8 @@ def test_a_round_is_called_announced_and_decided(flowgraph):
         it.decide(7, voters=2, value=3.0)
         yield
 
-    uplink, voters = flowgraph.uplink(script).collect([0, 2], 5, K, AIR)
-    assert voters == 2
+    uplink = flowgraph.uplink(script, [0, 2], t=5)
+    assert len(uplink.heard) == 2
     assert uplink.received.tolist() == [3.0] * K
     assert uplink.snr_db == pytest.approx(10.0)
     assert flowgraph.told == [(5, 7, RUN, 0, K)]
@@ -145,8 +162,8 @@ def test_a_round_that_came_too_early_for_somebody_is_played_again(flowgraph):
         it.decide(2, voters=3, value=2.0)
         yield
 
-    uplink, voters = flowgraph.uplink(script).collect([0, 1, 2], 0, K, AIR)
-    assert (voters, uplink.received[0]) == (3, 2.0)
+    uplink = flowgraph.uplink(script, [0, 1, 2])
+    assert (len(uplink.heard), uplink.received[0]) == (3, 2.0)
     assert [told[1] for told in flowgraph.told] == [1, 2]
 
 
@@ -158,8 +175,8 @@ def test_who_is_not_tracking_is_not_waited_for(flowgraph):
         it.decide(1, voters=2)
         yield
 
-    _, voters = flowgraph.uplink(script).collect([0, 1, 2], 0, K, AIR)
-    assert voters == 2
+    uplink = flowgraph.uplink(script, [0, 1, 2])
+    assert len(uplink.heard) == 2
 
 
 def test_a_client_whose_votes_never_come_is_given_up_after_some_rounds(flowgraph):
@@ -171,8 +188,8 @@ def test_a_client_whose_votes_never_come_is_given_up_after_some_rounds(flowgraph
             it.decide(number, voters=2)
             yield
 
-    _, voters = flowgraph.uplink(script, min_clients=2).collect([0, 1, 2], 0, K, AIR)
-    assert voters == 2
+    uplink = flowgraph.uplink(script, [0, 1, 2], min_clients=2)
+    assert len(uplink.heard) == 2
     assert len(flowgraph.told) == radio_uplink.PARTIAL_ROUNDS + 1
 
 
@@ -189,7 +206,7 @@ def test_fewer_than_needed_are_never_enough(flowgraph, monkeypatch, states):
             yield
 
     with pytest.raises(TooFewVotersError, match=f"brought too few votes in 1 s; its clients are: {', '.join(states)}"):
-        flowgraph.uplink(script, min_clients=2).collect([0, 1, 2], 0, K, AIR)
+        flowgraph.uplink(script, [0, 1, 2], min_clients=2)
 
 
 def test_radios_that_have_just_started_are_calibrating(flowgraph, monkeypatch):
@@ -205,7 +222,7 @@ def test_radios_that_have_just_started_are_calibrating(flowgraph, monkeypatch):
     with pytest.raises(
         TooFewVotersError, match=r"is still calibrating its clients after 0\.2 s: uncalibrated, acquiring, f"
     ):
-        flowgraph.uplink(script, min_clients=2).collect([0, 1, 2], 0, K, AIR)
+        flowgraph.uplink(script, [0, 1, 2], min_clients=2)
 
 
 def test_as_many_as_there_are_is_enough(flowgraph):
@@ -218,8 +235,8 @@ def test_as_many_as_there_are_is_enough(flowgraph):
         it.decide(1, voters=2)
         yield
 
-    _, voters = flowgraph.uplink(script, min_clients=3).collect([0, 2], 0, K, AIR)
-    assert voters == 2
+    uplink = flowgraph.uplink(script, [0, 2], min_clients=3)
+    assert len(uplink.heard) == 2
 
 
 def test_radios_that_only_calibrate_are_given_up_in_time(flowgraph, monkeypatch):
@@ -231,7 +248,7 @@ def test_radios_that_only_calibrate_are_given_up_in_time(flowgraph, monkeypatch)
             yield
 
     with pytest.raises(TooFewVotersError, match="acquiring, acquiring"):
-        flowgraph.uplink(script).collect([0, 1, 2], 0, K, AIR)
+        flowgraph.uplink(script, [0, 1, 2])
 
 
 def test_decision_may_come_behind_the_next_call(flowgraph, monkeypatch):
@@ -247,7 +264,7 @@ def test_decision_may_come_behind_the_next_call(flowgraph, monkeypatch):
         it.decide(1, voters=3, value=1.0)
         yield
 
-    uplink, _ = flowgraph.uplink(script).collect([0, 1, 2], 0, K, AIR)
+    uplink = flowgraph.uplink(script, [0, 1, 2])
     assert uplink.received[0] == 1.0
     assert [told[1] for told in flowgraph.told] == [1]
 
@@ -270,8 +287,8 @@ def test_rounds_that_brought_nothing_do_not_make_a_partial_one_do(flowgraph, mon
         it.decide(7, voters=3)
         yield
 
-    _, voters = flowgraph.uplink(script).collect([0, 1, 2], 0, K, AIR)
-    assert voters == 3
+    uplink = flowgraph.uplink(script, [0, 1, 2])
+    assert len(uplink.heard) == 3
 
 
 def test_a_call_that_is_about_to_be_played_without_votes_is_not_answered(flowgraph):
@@ -297,7 +314,7 @@ def test_a_flowgraph_that_is_started_anew_is_followed(flowgraph, monkeypatch):
         it.decide(3, voters=3, value=6.0, run=RUN + 1)
         yield
 
-    uplink, _ = flowgraph.uplink(script).collect([0, 1, 2], 0, K, AIR)
+    uplink = flowgraph.uplink(script, [0, 1, 2])
     assert uplink.received[0] == 6.0
     assert [told[2] for told in flowgraph.told] == [RUN, RUN + 1]
 
@@ -315,7 +332,7 @@ def test_a_call_whose_round_is_over_is_not_answered(flowgraph):
         it.decide(9, voters=3)
         yield
 
-    flowgraph.uplink(script).collect([0, 1, 2], 0, K, AIR)
+    flowgraph.uplink(script, [0, 1, 2])
     assert [told[1] for told in flowgraph.told][-1] == 9
 
 
@@ -330,7 +347,7 @@ def test_a_long_payload_takes_several_rounds_and_each_entry_is_decided_once(flow
             it.decide(number, voters=3, votes=stop - first, value=float(number))
             yield
 
-    uplink, _ = flowgraph.uplink(script).collect([0, 1, 2], 0, k, AIR)
+    uplink = flowgraph.uplink(script, [0, 1, 2], k=k)
     edges = [(first, stop) for *_, first, stop in flowgraph.told]
     assert edges == [(0, 16_666), (16_666, 33_333), (33_333, 50_000)]
     for (first, stop), number in zip(edges, (told[1] for told in flowgraph.told), strict=True):
@@ -343,7 +360,7 @@ def test_a_flowgraph_with_another_waveform_is_refused(flowgraph):
         yield
 
     with pytest.raises(RadioError, match=r"has fft_size = 64, cp_samples = 16, and this run's \[air\] 256, 64; start"):
-        flowgraph.uplink(script).collect([0, 1, 2], 0, K, AIR)
+        flowgraph.uplink(script, [0, 1, 2])
 
 
 def test_soft_votes_of_another_waveform_are_refused(flowgraph):
@@ -356,7 +373,7 @@ def test_soft_votes_of_another_waveform_are_refused(flowgraph):
         yield
 
     with pytest.raises(RadioError, match=r"has repeats = 2, and this run's \[air\] 1; start `fl_app radio` with --set"):
-        flowgraph.uplink(script).collect([0, 1, 2], 0, K, AIR)
+        flowgraph.uplink(script, [0, 1, 2])
 
 
 def test_time_on_the_air_is_booked_at_the_rate_of_the_radios(flowgraph):
@@ -366,7 +383,7 @@ def test_time_on_the_air_is_booked_at_the_rate_of_the_radios(flowgraph):
         it.decide(1, voters=3, sample_rate_hz=2.5e6, fft_size=256)
         yield
 
-    uplink, _ = flowgraph.uplink(script).collect([0, 1, 2], 0, K, AIR)
+    uplink = flowgraph.uplink(script, [0, 1, 2])
     # K votes take one symbol behind one sync symbol.
     assert uplink.air_seconds == pytest.approx(2 * 320 / 2.5e6)
 
@@ -374,13 +391,13 @@ def test_time_on_the_air_is_booked_at_the_rate_of_the_radios(flowgraph):
 def test_a_flowgraph_for_another_number_of_clients_is_refused(flowgraph):
     flowgraph.report("tracking", "tracking")
     with pytest.raises(RadioError, match="has 2 clients, and this run 3"):
-        flowgraph.uplink(lambda _it: iter(())).collect([0], 0, K, AIR)
+        flowgraph.uplink(lambda _it: iter(()), [0])
 
 
 def test_silence_is_an_error_with_a_hint(flowgraph, monkeypatch):
     monkeypatch.setattr(radio_uplink, "SILENT_SECONDS", 0.3)
     with pytest.raises(RadioError, match=r"nothing was heard of the flowgraph at ipc://.* is `fl_app radio` running\?"):
-        flowgraph.uplink(lambda _it: iter(())).collect([0], 0, K, AIR)
+        flowgraph.uplink(lambda _it: iter(()), [0])
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -396,7 +413,7 @@ def test_what_cannot_be_read_is_dropped(flowgraph, name, message):
 def test_messages_that_lack_something_are_dropped(flowgraph):
     flowgraph.send("next", pdus.notice({"round": 3}))
     flowgraph.send("soft_votes", pdus.make(np.ones(3, np.float32), {"round": 3, "run": 1}))
-    flowgraph.send("soft_votes", pdus.make(np.ones(3, np.int8), {"round": 3, "run": 1, "voters": 1, "snr_db": 1.0}))
+    flowgraph.send("soft_votes", pdus.make(np.ones(3, np.int8), {"round": 3, "run": 1, "heard": "0", "snr_db": 1.0}))
     flowgraph.send("report", pdus.notice({"round": 3}))
     flowgraph.call(4)
     flowgraph.settle()
