@@ -26,6 +26,14 @@ class Uplink:
     air_seconds: float
     snr_db: float | None = None  # as measured by the server; None where nothing is measured
     pmepr_db: float | None = None  # 99.9 % point over the clients' symbols; None where there is no waveform
+    of_heard: npt.NDArray[np.bool_] | None = None  # (k,): entries of the clients heard alone; None if all are
+
+    def entries_of_heard(self) -> npt.NDArray[np.bool_]:
+        """Return which entries (k,) hold the payloads of the clients heard and of no other client.
+
+        A client that got lost between two bursts of a round is in some entries and not among those heard.
+        """
+        return np.ones(len(self.received), np.bool_) if self.of_heard is None else self.of_heard
 
 
 @dataclass(frozen=True)

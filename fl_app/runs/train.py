@@ -100,7 +100,8 @@ class Training:
         known = [report.payload for report in sending if report.client in heard and report.payload is not None]
         if self.air.mode != "onebit" or not known or len(known) < len(heard):
             return 0, 0
-        return vote_error_rate(np.stack(known), uplink.received)
+        entries = uplink.entries_of_heard()
+        return vote_error_rate(np.stack(known)[:, entries], uplink.received[entries]) if entries.any() else (0, 0)
 
     def _evaluate(self, t: int) -> tuple[float, float]:
         """Accuracy and loss on the test set, with batch norm's statistics (if any) as the clients measure them now."""

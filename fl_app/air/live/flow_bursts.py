@@ -37,12 +37,13 @@ def uplink_in_bursts(k: int, clients: npt.NDArray[np.int64], settings: AirSettin
     """
     bursts = -(-k // burst_votes(settings))
     received = np.empty(k, np.float32)
-    heard = np.ones(len(clients), np.bool_)
+    heard_in: list[npt.NDArray[np.bool_]] = []  # of these clients, burst by burst
     symbols, powers = 0, []
-    for first, stop in pairwise(k * i // bursts for i in range(bursts + 1)):
+    edges = list(pairwise(k * i // bursts for i in range(bursts + 1)))
+    for first, stop in edges:
         burst = send(first, stop)
         received[first:stop] = burst.soft_votes
-        heard &= np.isin(clients, list(burst.heard))
+        heard_in.append(np.isin(clients, list(burst.heard)))
         symbols += layout(stop - first, settings).symbols
         if math.isfinite(burst.snr_db):
             powers.append(10 ** (burst.snr_db / 10))
@@ -50,7 +51,11 @@ def uplink_in_bursts(k: int, clients: npt.NDArray[np.int64], settings: AirSettin
     received /= np.float32(settings.repeats)
     air_seconds = symbols * settings.numerology().symbol_seconds
     snr_db = float(10 * np.log10(np.mean(powers))) if powers else None
-    return Uplink(received, clients[heard], symbols, air_seconds, snr_db)
+    heard = np.logical_and.reduce(heard_in)
+    of_heard = np.concatenate(
+        [np.full(stop - first, np.array_equal(one, heard)) for (first, stop), one in zip(edges, heard_in, strict=True)]
+    )
+    return Uplink(received, clients[heard], symbols, air_seconds, snr_db, of_heard=of_heard)
 
 
 def ballots_of_all(votes: npt.NDArray[np.int8], clients: npt.NDArray[np.int64], n_clients: int) -> npt.NDArray[np.int8]:

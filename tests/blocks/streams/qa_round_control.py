@@ -15,6 +15,8 @@ from oac_blocks.blocks.support import pdus
 from tests.support.flowgraphs import Messages, post, running
 from tests.support.polling import until
 
+FIRST = {"round": 0, "kind": "payload", "run": 5}
+
 
 class Control:
     """A round control that runs, and what it has sent."""
@@ -102,9 +104,7 @@ def test_the_server_is_told_how_many_votes_come(control):
     control.settle()
     assert len(control.ports["expect"]) == 0
     control.status("armed", 1, 0, votes=500)
-    assert control.sent("expect", 1) == [
-        {"round": 0, "kind": "payload", "run": 5, "votes": 500, "voters": 2, "voting": "0, 1"}
-    ]
+    assert control.sent("expect", 1) == [{**FIRST, "votes": 500, "voters": 2, "voting": "0, 1"}]
     control.plan(1)
     control.status("armed", 0, 1, votes=70)
     control.status("armed", 1, 1, votes=80)
@@ -134,9 +134,7 @@ def test_who_abstains_or_breaks_is_no_voter():
         control.status("gap", 2, 0)
         control.status("armed", 3, 0)  # a client that is ordered to be silent
         control.status("armed", 4, 0, votes=499)
-        assert control.sent("expect", 1) == [
-            {"round": 0, "kind": "payload", "run": 5, "votes": 500, "voters": 1, "voting": "0"}
-        ]
+        assert control.sent("expect", 1) == [{**FIRST, "votes": 500, "voters": 1, "voting": "0"}]
         assert control.dropped == 1
 
 
@@ -147,9 +145,7 @@ def test_a_ballot_alone_says_how_many_votes_a_round_has():
         control.plan(0)
         control.settle()
         post(control.block, "ballot", ballot(0, 500, [1, 1]))
-        assert control.sent("expect", 1) == [
-            {"round": 0, "kind": "payload", "run": 5, "votes": 500, "voters": 0, "voting": ""}
-        ]
+        assert control.sent("expect", 1) == [{**FIRST, "votes": 500, "voters": 0, "voting": ""}]
         control.plan(1)  # nothing is said of this one
         assert control.sent("expect", 2)[1] == {"round": 1, "kind": "payload", "run": 5, "voters": 0, "voting": ""}
 
@@ -278,9 +274,7 @@ def test_who_is_late_is_not_waited_for():
         control.plan(0)
         control.status("armed", 0, 0, votes=30)
         assert control.sent("fire", 1) == [{"round": 0}]
-        assert control.sent("expect", 1) == [
-            {"round": 0, "kind": "payload", "run": 5, "votes": 30, "voters": 1, "voting": "0"}
-        ]
+        assert control.sent("expect", 1) == [{**FIRST, "votes": 30, "voters": 1, "voting": "0"}]
 
 
 def test_a_round_without_arrivals_is_over_after_the_deadline():

@@ -142,7 +142,7 @@ def test_a_radio_that_is_unplugged_for_a_while_is_counted_and_comes_back(seconds
             uplink = air.uplink(votes, np.arange(2), t)
             unheard.append(2 - len(uplink.heard))
             assert np.array_equal(np.sign(uplink.received[1::2]), votes[0, 1::2])  # where client 0 votes
-            assert np.array_equal(np.sign(uplink.received), np.sign(votes[uplink.heard].sum(axis=0)))
+            assert vote_error_rate(votes[uplink.heard], uplink.received)[0] == 0
             if t > 2 and unheard[-3:] == [0, 0, 0]:
                 break
         assert served.air.now - began > seconds
@@ -256,6 +256,6 @@ def test_training_goes_on_while_a_client_is_unplugged_and_comes_back(tmp_path):
     # Chance is 1 in 26; the simulated airs come to 0.28 in as many rounds.
     assert rows[0].test_accuracy < 3 / LETTERS
     assert result["test_accuracy"] > 0.2
-    # Where somebody's votes were not heard, nobody knows what should have come out.
-    assert [row.vote_error_rate is None for row in rows] == [count > 0 for count in absent]
-    assert all(row.vote_error_rate < 0.1 for row in rows if row.vote_error_rate is not None)
+    # What comes out is compared with the votes of the clients that were heard, be it one or two.
+    assert all(row.vote_error_rate < 0.1 for row in rows if row.votes_compared)
+    assert all(row.votes_compared > 0.3 * row.k for row in rows[:8])

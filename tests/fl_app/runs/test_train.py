@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from fl_app.air.simulation.fading import FadingAir
 from fl_app.core.client import Samples
-from fl_app.engine.pool import InProcess
 from fl_app.runs import prepare as preparation
 from fl_app.runs import train as training
 from fl_app.runs.run_folder import RunError, RunFolder
@@ -155,18 +155,33 @@ def test_run_without_any_finite_gradient_keeps_its_model_and_stops_after_three_r
 def test_lost_round_keeps_the_model(run, tiny, monkeypatch):
     first = run(tiny(run={"rounds": 1}), "first").latest().arrays["w"]
     rounds = []
-    original = InProcess.uplink
+    original = FadingAir.uplink
 
-    def lose_round_1(self, air, reports, t):
+    def lose_round_1(self, payload, clients, t):
         rounds.append(t)
-        uplink = original(self, air, reports, t)
+        uplink = original(self, payload, clients, t)
         return dataclasses.replace(uplink, received=uplink.received * np.float32(np.nan)) if t == 1 else uplink
 
-    monkeypatch.setattr(InProcess, "uplink", lose_round_1)
+    monkeypatch.setattr(FadingAir, "uplink", lose_round_1)
     folder = run(tiny(run={"rounds": 2}), "lost")
     assert rounds == [0, 1]
     np.testing.assert_array_equal(folder.latest().arrays["w"], first)
     assert folder.rows()[1].max_aou == 1
+
+
+def test_round_in_which_nobody_is_heard_keeps_the_model(run, tiny, monkeypatch):
+    first = run(tiny(run={"rounds": 1}), "first").latest().arrays["w"]
+    original = FadingAir.uplink
+
+    def silence_round_1(self, payload, clients, t):
+        uplink = original(self, payload, clients, t)
+        return dataclasses.replace(uplink, heard=clients[:0]) if t == 1 else uplink
+
+    monkeypatch.setattr(FadingAir, "uplink", silence_round_1)
+    folder = run(tiny(run={"rounds": 2}), "silent")
+    np.testing.assert_array_equal(folder.latest().arrays["w"], first)
+    assert [row.absent_clients for row in folder.rows()] == [0, 3]
+    assert folder.rows()[1].vote_error_rate is None
 
 
 def test_run_does_not_go_on_with_other_data(run, tiny):
