@@ -46,7 +46,7 @@ class Fault:
         return self.round <= round_ < self.round + (self.rounds if self.kind in _LASTING else 1)
 
 
-class Schedule:
+class FaultSchedule:
     def __init__(self, faults: Iterable[Fault] = ()) -> None:
         self._faults = tuple(faults)
 

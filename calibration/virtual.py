@@ -18,7 +18,7 @@ import numpy.typing as npt
 import scipy.fft
 
 from calibration.clocks import STEPS, ClockPiece, Clocks
-from calibration.faults import Fault, Schedule
+from calibration.faults import Fault, FaultSchedule
 from oac_blocks.dsp import bounds
 from oac_blocks.dsp.channel.noise import complex_gaussian
 from oac_blocks.dsp.checks import integer, real, require
@@ -106,7 +106,7 @@ class VirtualRadios:
         self.settings = settings
         layout = settings.layout
         n = layout.clients
-        self._schedule = Schedule(faults)
+        self._schedule = FaultSchedule(faults)
         require(self._schedule.clients() <= n, "faults", f"client {self._schedule.clients() - 1}", f"below {n}")
         seeds = np.random.SeedSequence(settings.seed).spawn(4)
         setup, clock, self._noise, self._fading = (np.random.default_rng(seed) for seed in seeds)

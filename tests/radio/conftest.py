@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from oac_blocks.radio.virtual.air.air_settings import AirSettings
+from oac_blocks.radio.virtual.air.air_settings import VirtualAirSettings
 from oac_blocks.radio.virtual.air.crystal import CrystalSettings
 from oac_blocks.radio.virtual.server import VirtualPlutos
 
@@ -24,7 +24,7 @@ def plutos():
     with contextlib.ExitStack() as stack:
 
         def start(radios=1, *, lock_step=False, expected=None, settings=None, faults=(), **air):
-            settings = settings or AirSettings(air.pop("crystals", (CrystalSettings(),) * radios), **air)
+            settings = settings or VirtualAirSettings(air.pop("crystals", (CrystalSettings(),) * radios), **air)
             return stack.enter_context(VirtualPlutos(settings, lock_step=lock_step, expected=expected, faults=faults))
 
         yield start

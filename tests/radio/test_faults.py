@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oac_blocks.radio.virtual.air.air_settings import AirSettings, spread
+from oac_blocks.radio.virtual.air.air_settings import VirtualAirSettings, spread
 from oac_blocks.radio.virtual.air.crystal import CrystalSettings
-from oac_blocks.radio.virtual.air.shared_air import Air
-from oac_blocks.radio.virtual.faults import KINDS, Fault, parse_fault
+from oac_blocks.radio.virtual.air.shared_air import SharedAir
+from oac_blocks.radio.virtual.faults import KINDS, RadioFault, parse_fault
 from tests.support.polling import DEADLINE_SECONDS
 
 RATE = 1_000_000
@@ -23,14 +23,14 @@ BLOCK = 4096
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
-        ("2.5 unplug 1 3", Fault("unplug", 2.5, 1, seconds=3.0)),
-        ("unplug 1", Fault("unplug", None, 1)),
-        ("plug 0", Fault("plug", None, 0)),
-        ("1e-3 underflow 2 77", Fault("underflow", 1e-3, 2, value=77)),
-        ("overflow 2", Fault("overflow", None, 2)),
-        ("0 clock 1 -5.5", Fault("clock", 0.0, 1, value=-5.5)),
-        ("1 fade * 2 30 0.5", Fault("fade", 1.0, -1, 2, 30.0, seconds=0.5)),
-        ("interferer 0 -1e5 -20 2", Fault("interferer", None, 0, value=-20.0, hertz=-1e5, seconds=2.0)),
+        ("2.5 unplug 1 3", RadioFault("unplug", 2.5, 1, seconds=3.0)),
+        ("unplug 1", RadioFault("unplug", None, 1)),
+        ("plug 0", RadioFault("plug", None, 0)),
+        ("1e-3 underflow 2 77", RadioFault("underflow", 1e-3, 2, value=77)),
+        ("overflow 2", RadioFault("overflow", None, 2)),
+        ("0 clock 1 -5.5", RadioFault("clock", 0.0, 1, value=-5.5)),
+        ("1 fade * 2 30 0.5", RadioFault("fade", 1.0, -1, 2, 30.0, seconds=0.5)),
+        ("interferer 0 -1e5 -20 2", RadioFault("interferer", None, 0, value=-20.0, hertz=-1e5, seconds=2.0)),
     ],
 )
 def test_lines_as_faults(line, fault):
@@ -50,13 +50,13 @@ def test_other_lines_are_refused(line):
 @given(st.lists(st.sampled_from([*KINDS, "*", "0", "1", "2", "-1", "1e9", "nan", "x", "0.5"]), max_size=7))
 def test_any_line_is_a_fault_or_a_value_error(words):
     with contextlib.suppress(ValueError):
-        assert isinstance(parse_fault(" ".join(words), 3), Fault)
+        assert isinstance(parse_fault(" ".join(words), 3), RadioFault)
 
 
 def hear(*lines, samples=20 * BLOCK, settings=None, amplitude=0.25):
     """What radio 1 hears of radio 0's endless constant, without any sockets."""
-    settings = settings or AirSettings((CrystalSettings(), CrystalSettings()))
-    air = Air(settings, lock_step=True, expected=0, faults=[parse_fault(line, 2) for line in lines])
+    settings = settings or VirtualAirSettings((CrystalSettings(), CrystalSettings()))
+    air = SharedAir(settings, lock_step=True, expected=0, faults=[parse_fault(line, 2) for line in lines])
     for radio in range(2):
         with air.lock:
             setup = air.context(radio).settings

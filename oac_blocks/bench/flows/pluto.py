@@ -94,7 +94,7 @@ class PlutoSettings:
         return min(1.5, 2 * math.pi * 40e-6 * self.frequency_hz / self.sample_rate_hz)
 
 
-class PlutoRadio:
+class PlutoBlocks:
     """A Pluto's receiver and transmitter as blocks, set alike.
 
     What other programs left on the radio is undone first, and ``leave`` sets it back once the flowgraph has stopped.
@@ -152,7 +152,7 @@ class ServerEndpoints:
 class pluto_server(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
     def __init__(self, settings: PlutoSettings, endpoints: ServerEndpoints) -> None:
         gr.top_block.__init__(self, "OAC server on a Pluto", catch_exceptions=False)
-        self.radio = PlutoRadio(settings)
+        self.radio = PlutoBlocks(settings)
         self.trigger = trigger_source(
             "message",
             settings.answer_samples,
@@ -220,7 +220,7 @@ class pluto_client(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
 
     def __init__(self, settings: PlutoSettings, client: int, status: str, orders: str, payload: str) -> None:
         gr.top_block.__init__(self, f"OAC client {client} on a Pluto", catch_exceptions=False)
-        self.radio = PlutoRadio(settings)
+        self.radio = PlutoBlocks(settings)
         self.client = client_transceiver(
             client,
             settings.clients,

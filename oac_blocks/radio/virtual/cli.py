@@ -16,7 +16,7 @@ from oac_blocks.radio.ad9361 import CHIPS
 from oac_blocks.radio.virtual import faults as fault_lines
 from oac_blocks.radio.virtual.advertise import advertised
 from oac_blocks.radio.virtual.air.air_settings import CHANNELS, MOST_RADIOS, NOISE_FIGURE_DB, spread
-from oac_blocks.radio.virtual.faults import Fault, parse_fault
+from oac_blocks.radio.virtual.faults import RadioFault, parse_fault
 from oac_blocks.radio.virtual.server import VirtualPlutos
 
 THERMAL, NO_NOISE = "thermal", ("none", "inf")
@@ -155,7 +155,7 @@ def _snr_db(text: str) -> float | None:
         raise ValueError(f"--snr must be a number of dB, {THERMAL} or {NO_NOISE[0]}, got {text!r}") from None
 
 
-def _schedule(lines: list[str], radios: int) -> list[Fault]:
+def _schedule(lines: list[str], radios: int) -> list[RadioFault]:
     return [parse_fault(line, radios) for line in lines if line.split("#")[0].strip()]
 
 

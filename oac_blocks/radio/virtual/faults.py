@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What goes wrong, when: lines of a schedule or of the console.
+"""Faults of the shared air and their times, as lines of a schedule or of the console.
 
     [TIME] unplug RADIO [SECONDS]            gone, and back after a while if that is said
     [TIME] plug RADIO
@@ -28,23 +28,25 @@ _ANY = -1
 
 
 @dataclass(frozen=True)
-class Fault:
+class RadioFault:
+    """A fault of one radio, or of the way between two. What ``value`` means depends on ``kind``; see the module."""
+
     kind: Kind
     at_seconds: float | None = None  # None: now
     radio: int = 0
-    to: int = _ANY  # of a fade
+    to: int = _ANY  # receiver of a fade
     value: float = 0.0  # samples, ppm or dB
     hertz: float = 0.0
     seconds: float = math.inf
 
     def holds(self, at: float, sender: int, receiver: int) -> bool:
-        """Is this fade there at that time, on that way?"""
+        """Return whether this fade is active at this time between these two radios."""
         start = self.at_seconds or 0.0
         return start <= at < start + self.seconds and self.radio in (_ANY, sender) and self.to in (_ANY, receiver)
 
 
-def parse_fault(line: str, radios: int) -> Fault:
-    """ValueError if the line is none of those above."""
+def parse_fault(line: str, radios: int) -> RadioFault:
+    """Return the fault that a line describes. Raise ValueError if it describes none."""
     words = line.split()
     at: float | None = None
     if words and _is_number(words[0]):
@@ -61,19 +63,19 @@ def parse_fault(line: str, radios: int) -> Fault:
     fixed = cast(Kind, kind)
     radio = _radio(rest[0], radios, any_=kind == "fade")
     if kind == "unplug":
-        return Fault(fixed, at, radio, seconds=_number(rest[1], 0.0) if len(rest) > 1 else math.inf)
+        return RadioFault(fixed, at, radio, seconds=_number(rest[1], 0.0) if len(rest) > 1 else math.inf)
     if kind == "underflow":
         samples = _number(rest[1], 1, _LARGEST_GAP_SAMPLES) if len(rest) > 1 else _DEFAULT_GAP_SAMPLES
-        return Fault(fixed, at, radio, value=samples)
+        return RadioFault(fixed, at, radio, value=samples)
     if kind == "clock":
-        return Fault(fixed, at, radio, value=_number(rest[1], -1000, 1000))
+        return RadioFault(fixed, at, radio, value=_number(rest[1], -1000, 1000))
     if kind == "fade":
         to = _radio(rest[1], radios, any_=True)
-        return Fault(fixed, at, radio, to, _number(rest[2], 0, 300), seconds=_number(rest[3], 0))
+        return RadioFault(fixed, at, radio, to, _number(rest[2], 0, 300), seconds=_number(rest[3], 0))
     if kind == "interferer":
         hertz, level, seconds = _number(rest[1]), _number(rest[2], -300, 100), _number(rest[3], 0)
-        return Fault(fixed, at, radio, value=level, hertz=hertz, seconds=seconds)
-    return Fault(fixed, at, radio)
+        return RadioFault(fixed, at, radio, value=level, hertz=hertz, seconds=seconds)
+    return RadioFault(fixed, at, radio)
 
 
 def _radio(word: str, radios: int, any_: bool) -> int:

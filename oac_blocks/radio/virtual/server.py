@@ -14,10 +14,10 @@ from types import TracebackType
 
 from oac_blocks.dsp.checks import integer
 from oac_blocks.radio.virtual import addresses
-from oac_blocks.radio.virtual.air.air_settings import AirSettings
-from oac_blocks.radio.virtual.air.shared_air import Air
-from oac_blocks.radio.virtual.faults import Fault, parse_fault
-from oac_blocks.radio.virtual.iiod.session import Session
+from oac_blocks.radio.virtual.air.air_settings import VirtualAirSettings
+from oac_blocks.radio.virtual.air.shared_air import SharedAir
+from oac_blocks.radio.virtual.faults import RadioFault, parse_fault
+from oac_blocks.radio.virtual.iiod.session import IiodSession
 
 _log = logging.getLogger(__name__)
 MOST_CONNECTIONS = 128  # of one radio; more are turned away at the door
@@ -35,13 +35,13 @@ class VirtualPlutos:
 
     def __init__(
         self,
-        settings: AirSettings,
+        settings: VirtualAirSettings,
         *,
         base_port: int | None = 0,
         host: str | None = None,
         lock_step: bool = False,
         expected: int | None = None,
-        faults: Sequence[Fault] = (),
+        faults: Sequence[RadioFault] = (),
     ) -> None:
         if base_port is not None:
             integer("base_port", base_port, 0, 65_535 - settings.radios)
@@ -54,7 +54,7 @@ class VirtualPlutos:
         self._listeners: list[socket.socket | None] = [*listeners]
         self.addresses: list[addresses.Address] = [listener.getsockname() for listener in listeners]
         self.uris = [addresses.uri(address) for address in self.addresses]
-        self.air = Air(settings, self.uris, lock_step=lock_step, expected=expected, faults=faults)
+        self.air = SharedAir(settings, self.uris, lock_step=lock_step, expected=expected, faults=faults)
         self.air.unplugged, self.air.plugged = self._unplug, self._plug
 
     def __enter__(self) -> VirtualPlutos:
@@ -165,7 +165,7 @@ class VirtualPlutos:
 
     def _serve(self, radio: int, connection: socket.socket) -> None:
         try:
-            Session(connection, self.air, radio).serve()
+            IiodSession(connection, self.air, radio).serve()
         finally:
             self._drop(radio, connection)
 

@@ -6,10 +6,10 @@ import pytest
 
 from oac_blocks.dsp.channel.fading import PROFILES
 from oac_blocks.dsp.channel.resampling import HOP
-from oac_blocks.radio.virtual.air.air_settings import AirSettings
+from oac_blocks.radio.virtual.air.air_settings import VirtualAirSettings
 from oac_blocks.radio.virtual.air.crystal import CrystalSettings
 from oac_blocks.radio.virtual.air.echoes import Echoes
-from oac_blocks.radio.virtual.air.shared_air import Air
+from oac_blocks.radio.virtual.air.shared_air import SharedAir
 
 RATE = 20_000_000
 BLOCK = 4096
@@ -18,7 +18,7 @@ STEP = 1 / 2048  # of the receiver
 
 def hear(samples, receiver=1, sender=0, blocks=6, radios=3, tx_gain_db=-10, rate=RATE, **air):
     """What one radio hears of another's cyclic buffer, full scale is 1."""
-    one = Air(AirSettings((CrystalSettings(),) * radios, **air), lock_step=True, expected=0)
+    one = SharedAir(VirtualAirSettings((CrystalSettings(),) * radios, **air), lock_step=True, expected=0)
     for radio in range(radios):
         with one.lock:
             setup = one.context(radio).settings
@@ -104,7 +104,7 @@ def test_fading_goes_from_draw_to_draw_without_a_jump_and_keeps_its_mean_power()
 
 def test_a_line_of_sight_stays_while_the_echoes_change():
     """Rician, K = 10 dB: 10/11 of the first tap's power stays; 400 draws know the rest to 1 / 20."""
-    settings = AirSettings((CrystalSettings(),) * 2, channel="eva", fading="rician", coherence_seconds=1.0)
+    settings = VirtualAirSettings((CrystalSettings(),) * 2, channel="eva", fading="rician", coherence_seconds=1.0)
     gains, back = (
         np.array([Echoes(settings).paths(*pair, t + 0.3).gains for t in range(400)]) for pair in ((0, 1), (1, 0))
     )
@@ -140,4 +140,4 @@ def test_noise_is_each_radios_own_and_a_seeds():
 def test_what_no_air_is_like_is_refused(name, value):
     options = {"crystals": (CrystalSettings(),) * 2} | {name: value}
     with pytest.raises(ValueError, match="must be"):
-        AirSettings(**options)
+        VirtualAirSettings(**options)

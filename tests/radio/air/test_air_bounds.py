@@ -7,11 +7,11 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from oac_blocks.radio.virtual.air.air_settings import AirSettings
+from oac_blocks.radio.virtual.air.air_settings import VirtualAirSettings
 from oac_blocks.radio.virtual.air.crystal import Crystal, CrystalSettings
-from oac_blocks.radio.virtual.air.shared_air import Air
+from oac_blocks.radio.virtual.air.shared_air import SharedAir
 from oac_blocks.radio.virtual.air.transmitter import PIECE
-from oac_blocks.radio.virtual.faults import Fault
+from oac_blocks.radio.virtual.faults import RadioFault
 from oac_blocks.radio.virtual.server import VirtualPlutos
 from tests.radio.iiod.test_protocol import Line
 from tests.support.polling import until
@@ -21,7 +21,7 @@ BLOCK = 1 << 16
 
 
 def air(radios, rates=None, **options):
-    one = Air(AirSettings((CrystalSettings(),) * radios, **options), lock_step=True, expected=0)
+    one = SharedAir(VirtualAirSettings((CrystalSettings(),) * radios, **options), lock_step=True, expected=0)
     for radio in range(radios):
         with one.lock:
             setup = one.context(radio).settings
@@ -79,12 +79,12 @@ def test_the_truth_about_a_radio_that_is_gone_is_nan():
     assert math.isnan(one.arrival(0, buffer, float(BLOCK), 1, queue))
     assert math.isnan(one.arrival(0, buffer, -0.5, 1, queue))
     assert math.isnan(one.arrival(0, buffer, 10.25, 1, None))
-    one.fault(Fault("unplug", None, 0))
+    one.fault(RadioFault("unplug", None, 0))
     one.step()
     assert one.streams(0) == (None, None)
     assert np.isnan(truth(buffer, queue)).all()
     assert np.isnan(truth(None, queue)).all()
-    one.fault(Fault("plug", None, 0))
+    one.fault(RadioFault("plug", None, 0))
     one.step()
     again = one.open_tx(0, BLOCK, cyclic=False)
     one.push_tx(0, again, np.full(BLOCK, 0.1, np.complex64), never)
@@ -99,7 +99,7 @@ def test_an_air_that_fails_is_told_and_lets_nobody_wait():
         raise ArithmeticError(f"radio {radio}\nis unlucky")
 
     def serve():
-        with VirtualPlutos(AirSettings((CrystalSettings(),) * 2)) as served:
+        with VirtualPlutos(VirtualAirSettings((CrystalSettings(),) * 2)) as served:
             line = Line(served.addresses[1])
             assert line.ask("OPEN cf-ad9361-lpc 4194304 00000003") == 0
             served.air.unplugged = fail
@@ -170,9 +170,9 @@ def test_faults_that_are_over_are_forgotten():
     one = air(1)
     queue = one.open_rx(0, 8192, 3)
     for i in range(50):
-        one.fault(Fault("fade", i * 1e-4, 0, 0, 10.0, seconds=1e-4))
-        one.fault(Fault("interferer", i * 1e-4, 0, value=-60.0, seconds=1e-4))
-    one.fault(Fault("fade", 0.0, 0, 0, 10.0))
+        one.fault(RadioFault("fade", i * 1e-4, 0, 0, 10.0, seconds=1e-4))
+        one.fault(RadioFault("interferer", i * 1e-4, 0, value=-60.0, seconds=1e-4))
+    one.fault(RadioFault("fade", 0.0, 0, 0, 10.0))
     hear(one, queue, 3)
     assert [fault.seconds for fault in one._mixer.fades] == [math.inf]
     assert not one._mixer.interferers

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oac_blocks.radio import ad9361
-from oac_blocks.radio.virtual.air.air_settings import AirSettings
+from oac_blocks.radio.virtual.air.air_settings import VirtualAirSettings
 from oac_blocks.radio.virtual.air.crystal import CrystalSettings
 from oac_blocks.radio.virtual.air.gain_control import AIM_DB, GainControl, settled_db
-from oac_blocks.radio.virtual.air.shared_air import Air
+from oac_blocks.radio.virtual.air.shared_air import SharedAir
 
 TABLE = ad9361.rx_gain_db(2.4e9)
 AUTOMATIC = [mode for mode in ad9361.GAIN_MODES if mode != "manual"]
@@ -62,7 +62,7 @@ def test_the_control_follows_a_stream_within_its_range_and_leaves_a_manual_gain_
 
 
 def air(lock_step, **settings):
-    one = Air(AirSettings((CrystalSettings(),) * 2, **settings), lock_step=lock_step)
+    one = SharedAir(VirtualAirSettings((CrystalSettings(),) * 2, **settings), lock_step=lock_step)
     for radio in range(2):
         with one.lock:
             setup = one.context(radio).settings

@@ -39,7 +39,7 @@ def noise(n, seed=1, band=0.8):
 
 def receive(samples, sender, receiver, first=2 * HOP, blocks=6, delay=0.0, carrier=0.0, taps=UNIT):
     out = np.zeros(blocks * HOP, np.complex64)
-    way = link.path(link.borders(first, blocks, receiver), sender, receiver, delay, carrier)
+    way = link.track(link.borders(first, blocks, receiver), sender, receiver, delay, carrier)
     rows = link.Taps.constant(np.asarray(taps, np.complex64), blocks)
     link.add_to(out, way, history_of(samples), rows, -(1 << 14))
     return out, way

@@ -6,16 +6,16 @@ import math
 import numpy as np
 import pytest
 
-from oac_blocks.radio.virtual.air.air_settings import FULL_SCALE_DBM, AirSettings
+from oac_blocks.radio.virtual.air.air_settings import FULL_SCALE_DBM, VirtualAirSettings
 from oac_blocks.radio.virtual.air.receiver_noise import ReceiverNoise
-from oac_blocks.radio.virtual.air.shared_air import Air
+from oac_blocks.radio.virtual.air.shared_air import SharedAir
 
 SAMPLES = 1 << 16
 
 
 def heard(rate_hz, bandwidth_hz, rx_gain_db, decimation=1, **air):
     """What a lone receiver hears, full scale is 1."""
-    one = Air(AirSettings(**air), lock_step=True, expected=0)
+    one = SharedAir(VirtualAirSettings(**air), lock_step=True, expected=0)
     with one.lock:
         setup = one.context(0).settings
         setup.sample_rate_hz, setup.rx_bandwidth_hz, setup.rx_decimation = rate_hz, bandwidth_hz, decimation

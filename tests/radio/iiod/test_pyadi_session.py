@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from oac_blocks.radio.virtual.air.air_settings import CABLE_DB, FULL_SCALE_DBM, NOISE_FIGURE_DB, AirSettings
+from oac_blocks.radio.virtual.air.air_settings import CABLE_DB, FULL_SCALE_DBM, NOISE_FIGURE_DB, VirtualAirSettings
 from oac_blocks.radio.virtual.air.crystal import CrystalSettings
 from oac_blocks.radio.virtual.server import VirtualPlutos
 from tests.support.polling import until
@@ -26,7 +26,7 @@ AUTOMATIC = ["slow_attack", "fast_attack", "hybrid"]
 
 @pytest.fixture(scope="module")
 def uri():
-    settings = AirSettings(
+    settings = VirtualAirSettings(
         (CrystalSettings(),), path_loss_db=CABLE_DB, leakage_db=0.0, noise_figure_db=NOISE_FIGURE_DB, chip="ad9363a"
     )
     with VirtualPlutos(settings) as served:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What lies between the radios, and how each of them is off."""
+"""The settings of the shared air: its channel and noise, and each radio's errors of clock, carrier and timing."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from oac_blocks.radio.virtual.air.crystal import CrystalSettings
 
 CHANNELS = ("none", *PROFILES)
 MOST_RADIOS = 64
-# What ``snr_db`` refers to: a signal of this RMS (full scale is 0 dB) at the gain that a transmitter starts with.
+# ``snr_db`` refers to a signal of this RMS (full scale is 0 dB) at the gain that a transmitter starts with.
 REFERENCE_RMS_DB, REFERENCE_TX_GAIN_DB = -12.0, -10.0
-REFERENCE_BANDWIDTH_HZ = 2.5e6  # of the receiver: the bench's usual sample rate
+REFERENCE_BANDWIDTH_HZ = 2.5e6  # bandwidth of the receiver that ``snr_db`` refers to: the bench's usual sample rate
 # A Pluto at 2.4 GHz: full scale at an RX gain of 0 dB is a signal of 5.5 dBm. Full scale at a TX gain of 0 dB, 7 dBm,
 # is 1.5 dB above it through a cable. The receiver's noise figure is 3 dB at its highest gains.
 FULL_SCALE_DBM, NOISE_FIGURE_DB = 5.5, 3.0
@@ -28,10 +28,12 @@ _LIGHT_METRES_PER_SECOND = 299_792_458.0
 
 
 @dataclass(frozen=True)
-class AirSettings:
-    """With the defaults, what one radio sends arrives at the others exactly, if TX gain + RX gain is ``path_loss_db``.
+class VirtualAirSettings:
+    """The settings of an air with one radio for each crystal.
 
-    ``leakage_db`` is what a radio hears of itself, relative to what it hears of others; None is nothing.
+    With the defaults the samples of one radio arrive at the others unchanged, if TX gain + RX gain is ``path_loss_db``.
+
+    ``leakage_db`` is the level at which a radio hears itself, relative to that of others; with None it does not.
 
     Noise is white, and its power follows the receiver's bandwidth: the smaller one of its sample rate and its RF
     bandwidth. ``noise_figure_db`` is that of a receiver at 290 K with the levels of a Pluto. ``snr_db`` sets the noise
@@ -40,20 +42,22 @@ class AirSettings:
     """
 
     crystals: tuple[CrystalSettings, ...] = (CrystalSettings(),)
-    lo_ppm: tuple[float, ...] | None = None  # of the oscillators, beside the crystals' own
+    lo_ppm: tuple[float, ...] | None = None  # errors of the oscillators in addition to those of the crystals
     delay_seconds: tuple[tuple[float, ...], ...] | None = None  # [from][to]
-    tx_start_samples: tuple[int, ...] | None = None  # where in a radio's time its transmit stream begins (lock-step)
+    tx_start_samples: tuple[int, ...] | None = (
+        None  # sample of a radio's time at which its transmit stream begins (lock-step)
+    )
     path_loss_db: float = 40.0
     leakage_db: float | None = None
     snr_db: float | None = None
     channel: str = "none"
     fading: str = "rician"
     rician_k_db: float = 10.0
-    coherence_seconds: float = 0.0  # after which the fading is another, and in between on its way; 0: it stays
+    coherence_seconds: float = 0.0  # time from one draw of the fading to the next, linear in between; 0: it stays
     seed: int = 1
     snr_bandwidth_hz: float = REFERENCE_BANDWIDTH_HZ
     noise_figure_db: float | None = None
-    chip: str = "ad9364"  # what the radios say that they are, one of ``ad9361.CHIPS``
+    chip: str = "ad9364"  # the chip that the radios report, one of ``ad9361.CHIPS``
 
     def __post_init__(self) -> None:
         n = integer("number of radios", len(self.crystals), 1, MOST_RADIOS)
@@ -86,7 +90,7 @@ class AirSettings:
         return len(self.crystals)
 
     def branch(self, what: Literal["crystal", "noise", "fading", "sight"], *which: int) -> np.random.SeedSequence:
-        """The seed of one thing that is drawn, of its own whatever else is drawn."""
+        """Return the seed of one random quantity; it does not depend on what else is drawn."""
         return np.random.SeedSequence(
             self.seed, spawn_key=(("crystal", "noise", "fading", "sight").index(what), *which)
         )
@@ -101,7 +105,7 @@ class AirSettings:
         return self.tx_start_samples[radio] if self.tx_start_samples else 0
 
     def noise_density(self) -> float:
-        """Noise power at the antenna in one Hz of the receiver's band; full scale at a gain of 0 dB is 1."""
+        """Return the noise power at the antenna in one Hz of the receiver's band; full scale at a gain of 0 dB is 1."""
         density = 0.0
         if self.snr_db is not None:
             db = REFERENCE_RMS_DB + REFERENCE_TX_GAIN_DB - self.path_loss_db - self.snr_db
@@ -131,10 +135,11 @@ def spread(
     snr_bandwidth_hz: float = REFERENCE_BANDWIDTH_HZ,
     noise_figure_db: float | None = None,
     chip: str = "ad9364",
-) -> AirSettings:
-    """Radios that differ as real ones do: the first one's crystal is true, the others' go from +ppm to -ppm.
+) -> VirtualAirSettings:
+    """Return the settings of radios that differ as real ones do.
 
-    So do their oscillators' own errors, which add to the crystals'.
+    The first crystal has no error, and those of the others go from +ppm to -ppm. The errors of the oscillators go from
+    +lo_ppm to -lo_ppm in the same way, and add to those of the crystals.
     """
     n = integer("radios", radios, 1, MOST_RADIOS)
     rng = np.random.default_rng(np.random.SeedSequence(integer("seed", seed, 0), spawn_key=(99,)))
@@ -155,7 +160,7 @@ def spread(
     )
     lo_errors = tuple(lo_ppm * share for share in shares)
     starts = tuple(int(s) for s in rng.integers(0, largest_start_samples + 1, n))
-    return AirSettings(
+    return VirtualAirSettings(
         crystals, lo_errors, delays, starts, path_loss_db, leakage_db, snr_db, channel, fading,
         coherence_seconds=coherence_seconds, seed=seed, snr_bandwidth_hz=snr_bandwidth_hz,
         noise_figure_db=noise_figure_db, chip=chip,

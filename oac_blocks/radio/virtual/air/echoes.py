@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oac_blocks.dsp.channel.fading import PROFILES, gains
-from oac_blocks.radio.virtual.air.air_settings import AirSettings
+from oac_blocks.radio.virtual.air.air_settings import VirtualAirSettings
 
 Samples = npt.NDArray[np.complex64]
 Floats = npt.NDArray[np.float64]
@@ -47,7 +47,7 @@ class Paths:
 
 
 class Echoes:
-    def __init__(self, settings: AirSettings) -> None:
+    def __init__(self, settings: VirtualAirSettings) -> None:
         self._settings = settings
         profile = PROFILES["flat" if settings.channel == "none" else settings.channel]
         self._delays = np.array(profile.delays_seconds)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The way from one radio's transmitter to another's receiver, block by block, without any memory of its own.
+"""The signal that one radio's receiver gets from another's transmitter, block by block.
 
-What arrives depends on the histories, the two crystals and the time alone, so it does not matter how many blocks are
-asked for at a time. Blocks have ``HOP`` samples of the receiver; within one the two clocks run straight.
+Nothing is kept from one block to the next: the signal depends on the sender's samples, the two crystals and the time
+alone, so the result does not depend on how many blocks are computed at a time. A block has ``HOP`` samples of the
+receiver, and within a block the rates of both clocks are constant.
 """
 
 from __future__ import annotations
@@ -21,16 +22,18 @@ from oac_blocks.radio.virtual.air.timeline import Timeline
 
 Samples = npt.NDArray[np.complex64]
 Floats = npt.NDArray[np.float64]
-_SHARE = ((np.arange(BLOCK, dtype=np.float32) - GUARD) / HOP).astype(np.float32)  # of a block that has passed
+_SHARE = ((np.arange(BLOCK, dtype=np.float32) - GUARD) / HOP).astype(
+    np.float32
+)  # share of a block that has passed at each sample
 _FROM_MIDDLE = np.arange(HOP, dtype=np.float32) - HOP // 2
-_MANY_TAPS = 12  # from here on a transform is faster
-_WHOLE = 1e-6  # samples: closer than this to a whole one is rounding
-_STILL = 1e-9  # likewise, of what a block is longer than HOP
+_MANY_TAPS = 12  # number of taps from which a transform is faster than sums
+_WHOLE = 1e-6  # samples: a place closer than this to a whole sample is taken for it
+_STILL = 1e-9  # samples: a block that is longer than HOP by less than this is not resampled
 
 
 @dataclass(frozen=True)
-class Path:
-    """Of blocks' borders (blocks + 1): where in the sender's samples they fall, and how far the carrier has turned."""
+class Track:
+    """The receiver's block borders (blocks + 1) as places in the sender's samples, and the carrier's turns there."""
 
     places: Floats
     turns: Floats
@@ -39,9 +42,9 @@ class Path:
 
 @dataclass(frozen=True)
 class Taps:
-    """Echoes at the beginning and at the end of each block (blocks, taps), straight in between.
+    """Impulse responses at the beginning and at the end of each block (blocks, taps), linear in between.
 
-    ``ahead`` of the taps come before that of delay 0.
+    The first ``ahead`` taps come before the one with delay 0.
     """
 
     begin: Samples
@@ -56,7 +59,7 @@ class Taps:
 
 @dataclass(frozen=True)
 class End:
-    """One radio's end of a link. ``lo_ppm`` is its oscillator's error beside that of its crystal."""
+    """One radio's end of a link. ``lo_ppm`` is the error of its oscillator in addition to that of its crystal."""
 
     crystal: Crystal
     timeline: Timeline
@@ -65,7 +68,7 @@ class End:
 
 @dataclass(frozen=True)
 class Borders:
-    """Of a receiver's blocks: when they are, by its own crystal and truly, and the difference with all digits."""
+    """A receiver's block borders: times by its own crystal, true times, and the difference in full precision."""
 
     own_seconds: Floats
     true_seconds: Floats
@@ -73,30 +76,31 @@ class Borders:
 
 
 def borders(first: int, blocks: int, receiver: End) -> Borders:
-    """For blocks of the receiver from its sample ``first`` on."""
+    """Return the borders of ``blocks`` blocks of the receiver, from its sample ``first`` on."""
     own = receiver.timeline.own(first + HOP * np.arange(blocks + 1))
     true = receiver.crystal.true_seconds(own)
     return Borders(own, true, receiver.crystal.lead(true))
 
 
-def path(at: Borders, sender: End, receiver: End, delay_seconds: float, carrier_hz: float) -> Path:
+def track(at: Borders, sender: End, receiver: End, delay_seconds: float, carrier_hz: float) -> Track:
+    """Return where the receiver's block borders fall in the sender's samples, and how far the carrier has turned."""
     # The sender's own time when it sent what arrives now, less the receiver's own time now.
     behind = sender.crystal.lead(at.true_seconds - delay_seconds) - at.lead_seconds - delay_seconds
     lo_ppm = sender.lo_ppm - receiver.lo_ppm
     turns = carrier_hz * behind
     if lo_ppm:
         turns += 1e-6 * carrier_hz * lo_ppm * at.own_seconds
-    return Path(sender.timeline.samples(at.own_seconds + behind), turns, at.true_seconds)
+    return Track(sender.timeline.samples(at.own_seconds + behind), turns, at.true_seconds)
 
 
-def add_to(out: Samples, way: Path, history: SampleHistory, taps: Taps, oldest: int) -> None:
-    """Add what arrives along this path to ``out`` (whole blocks), through echoes ``taps`` of the sender's samples.
+def add_to(out: Samples, way: Track, history: SampleHistory, taps: Taps, oldest: int) -> None:
+    """Add what arrives on this track to ``out`` (whole blocks), through the impulse responses ``taps``.
 
-    These must be there from ``oldest`` on (what was before is silence) up to the last place and ``GUARD`` + 2 more, and
-    as many as the taps look ahead.
+    ``history`` must hold the sender's samples from ``oldest`` on, before which there is silence, up to ``GUARD`` + 2
+    samples behind the last place, and as many more as the taps look ahead.
     """
     starts = way.places[:-1]
-    growth = np.diff(way.places) - HOP  # by how much the block is longer for the sender
+    growth = np.diff(way.places) - HOP  # samples by which the block is longer for the sender
     middles = starts + growth / 2
     whole = np.rint(middles)
     echoes = taps.begin.shape[1] - 1
@@ -127,11 +131,11 @@ def _echoed(windows: Samples, begin: Samples, end: Samples) -> Samples:
 
 
 def _convolved(windows: Samples, taps: Samples) -> Samples:
-    """Each row with its own taps, where all that they reach is there."""
+    """Convolve each row with its own taps; return the part where all samples that the taps reach are known."""
     echoes = taps.shape[1] - 1
     delays = np.flatnonzero(np.any(taps, axis=0)).tolist()
     if len(delays) > _MANY_TAPS:
-        length = scipy.fft.next_fast_len(windows.shape[1])  # what wraps around falls on what is left out
+        length = scipy.fft.next_fast_len(windows.shape[1])  # the part that wraps around is left out
         y = scipy.fft.ifft(scipy.fft.fft(windows, length) * scipy.fft.fft(taps, length))
         return np.asarray(y[:, echoes : echoes + BLOCK], np.complex64)
     y = np.zeros((len(windows), BLOCK), np.complex64)
@@ -144,7 +148,7 @@ def _turned(rows: Samples, starts: Floats, turns: Floats) -> Samples:
     if not np.any(starts) and not np.any(turns):
         return rows
     step = turns[:, None] / HOP
-    # As in dsp.phasor: a table is the outer product of two short ones.
+    # The table is the outer product of two short ones, as in dsp.phasor.
     coarse = np.exp(2j * np.pi * (starts[:, None] + step * np.arange(0, HOP, 64))).astype(np.complex64)
     fine = np.exp(2j * np.pi * step * np.arange(64)).astype(np.complex64)
     table = (coarse[:, :, None] * fine[:, None, :]).reshape(len(rows), -1)[:, :HOP]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a receiver hears: the sum of all transmissions along their ways, interferers and noise, through its gain."""
+"""Compute what a receiver hears: the sum of all transmissions, interferers and noise, times its gain."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oac_blocks.dsp.sample_history import SampleHistory
 from oac_blocks.radio import ad9361
 from oac_blocks.radio.limits import Range
 from oac_blocks.radio.virtual.air import link
-from oac_blocks.radio.virtual.air.air_settings import AirSettings
+from oac_blocks.radio.virtual.air.air_settings import VirtualAirSettings
 from oac_blocks.radio.virtual.air.echoes import AHEAD, Echoes
 from oac_blocks.radio.virtual.air.feeder import TAPS, Conversion, Feeder, filtered
 from oac_blocks.radio.virtual.air.gain_control import GainControl
@@ -22,38 +22,38 @@ from oac_blocks.radio.virtual.air.node import Node
 from oac_blocks.radio.virtual.air.receiver import Words, words_from_samples
 from oac_blocks.radio.virtual.air.timeline import Timeline
 from oac_blocks.radio.virtual.air.transmitter import PIECE
-from oac_blocks.radio.virtual.faults import Fault
+from oac_blocks.radio.virtual.faults import RadioFault
 from oac_blocks.radio.virtual.iiod.settings import RadioSettings
 
 Samples = npt.NDArray[np.complex64]
-_LISTEN_SAMPLES = 8192  # of a transmission, over which its power is taken where nobody streams
-KEPT_SAMPLES = 4 * BLOCK + HOP  # of a transmission, behind what the slowest receiver hears
-_MOST_WRITTEN = 1 << 18  # samples of a transmission: with more than that, only what is needed is kept
+_LISTEN_SAMPLES = 8192  # length of the piece of a transmission whose power is measured while no stream is open
+KEPT_SAMPLES = 4 * BLOCK + HOP  # samples of a transmission that are kept behind the place of the slowest receiver
+_MOST_WRITTEN = 1 << 18  # samples of a transmission above which only the needed ones are kept
 
 
 @dataclass(frozen=True)
 class Way:
-    """From one sender to the receiver at hand: borders of the receiver's blocks as places in the sender's stream."""
+    """The way from one sender to a receiver: the receiver's block borders as places in the sender's stream."""
 
     sender: Node
     conversion: Conversion
-    path: link.Path
-    lookahead: int  # samples of the sender behind the last that a block covers
+    track: link.Track
+    lookahead: int  # samples of the sender that are needed behind the last one of a block
 
     def needed(self, blocks: int) -> int:
-        return math.ceil(float(self.path.places[blocks])) + self.lookahead
+        return math.ceil(float(self.track.places[blocks])) + self.lookahead
 
     def covered(self) -> int:
-        """Blocks for which the sender has said all that it takes."""
-        return int(np.count_nonzero(np.ceil(self.path.places[1:]) + self.lookahead <= self.sender.tx.end))
+        """Return the number of blocks for which the sender has handed over all samples that they need."""
+        return int(np.count_nonzero(np.ceil(self.track.places[1:]) + self.lookahead <= self.sender.tx.end))
 
 
 @dataclass
 class Mixer:
-    settings: AirSettings
+    settings: VirtualAirSettings
     nodes: list[Node]
-    fades: list[Fault] = field(default_factory=list)
-    interferers: list[Fault] = field(default_factory=list)
+    fades: list[RadioFault] = field(default_factory=list)
+    interferers: list[RadioFault] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._feeders: dict[tuple[int, int], tuple[Feeder, SampleHistory]] = {}
@@ -61,7 +61,7 @@ class Mixer:
         self._noise_density = self.settings.noise_density()
 
     def ways(self, node: Node, blocks: int) -> list[Way]:
-        """From every radio that this one may hear, for its next blocks."""
+        """Return the ways from all radios that this one may hear, for its next blocks."""
         looped = node.pluto.settings.loopback == 1
         senders = [node] if looped else [sender for sender in self.nodes if self._may_hear(node, sender)]
         found = []
@@ -72,15 +72,15 @@ class Mixer:
                 continue
             delay = 0.0 if looped else self.settings.delay(sender.index, node.index)
             carrier = 0.0 if looped else float(node.pluto.settings.rx_lo_hz)
-            path = link.path(at, sender.tx_end, node.rx_end, delay, carrier)
-            found.append(Way(sender, conversion, path, _lookahead(conversion)))
+            track = link.track(at, sender.tx_end, node.rx_end, delay, carrier)
+            found.append(Way(sender, conversion, track, _lookahead(conversion)))
         self._drop_feeders(node, found)
         return found
 
     def bring(self, node: Node, way: Way, end: int) -> None:
-        """Write the sender's stream up to this place; what this receiver takes at another rate, piece by piece.
+        """Write the sender's stream up to this place, piece by piece if the receiver takes it at another rate.
 
-        A block of a slow receiver covers millions of samples of a fast transmitter: they are never there at once.
+        A block of a slow receiver may cover millions of samples of a fast transmitter, which never exist at once.
         """
         tx = way.sender.tx
         if way.conversion.trivial or tx.streaming:
@@ -99,7 +99,7 @@ class Mixer:
             tx.write(some)
 
     def receive(self, node: Node, ways: list[Way], blocks: int) -> Words:
-        """The receiver's next blocks; the senders' streams must be there as far as they are needed."""
+        """Return the receiver's next blocks. The senders' streams must be written as far as they are needed."""
         antenna = np.zeros(blocks * HOP, np.complex64)
         for way in ways:
             self._add(antenna, node, way, blocks)
@@ -143,11 +143,11 @@ class Mixer:
             gain.wait(self.listen(node, true_seconds), seconds, *_gain_settings(node.pluto.settings))
 
     def begin_anew(self, receiver: int) -> None:
-        """A receiver that was closed for a while: nothing is kept of the time in between."""
+        """Forget what a receiver has heard: it was closed, and nothing of the time in between is kept."""
         self._feeders = {key: value for key, value in self._feeders.items() if key[1] != receiver}
 
     def forget(self, sender: Node, now: float) -> None:
-        """Keep of this radio's transmission what receivers may still ask for, those included that come now."""
+        """Drop the part of a radio's transmission that no receiver, now or from now on, can ask for."""
         tx, listening = sender.tx, [node for node in self.nodes if node.queues]
         times = [node.next_seconds for node in listening]
         kept = sender.tx_place(min([now, *times])) - KEPT_SAMPLES
@@ -161,12 +161,12 @@ class Mixer:
         tx.forget(kept)
 
     def forget_faults(self, before: float) -> None:
-        """Fades and interferers that were over at this time."""
+        """Drop fades and interferers that were over at this time."""
         for faults in (self.fades, self.interferers):
             faults[:] = [one for one in faults if (one.at_seconds or 0.0) + one.seconds > before]
 
     def _drop_feeders(self, node: Node, ways: list[Way]) -> None:
-        """A feeder that nobody reads any more would keep its sender's whole transmission from then on."""
+        """Drop the feeders that are no longer read: they would keep their sender's whole transmission from then on."""
         read = {way.sender.index for way in ways if not way.conversion.trivial}
         stale = [key for key in self._feeders if key[1] == node.index and key[0] not in read]
         for key in stale:
@@ -178,15 +178,15 @@ class Mixer:
         return sender.plugged and node.pluto.settings.receives and sender.pluto.settings.transmits
 
     def _add(self, antenna: Samples, node: Node, way: Way, blocks: int) -> None:
-        tx, seconds = way.sender.tx, way.path.true_seconds
-        history, oldest, places = tx.history, tx.oldest - tx.first, way.path.places - tx.first
+        tx, seconds = way.sender.tx, way.track.true_seconds
+        history, oldest, places = tx.history, tx.oldest - tx.first, way.track.places - tx.first
         if not way.conversion.trivial:
             feeder = self._feeder(node, way)
             history, oldest = feeder.history, feeder.oldest
-            places = feeder.timeline.samples(tx.timeline.own(way.path.places))
+            places = feeder.timeline.samples(tx.timeline.own(way.track.places))
             feeder.forget(math.floor(places[0]) - BLOCK)
-        path = link.Path(places[: blocks + 1], way.path.turns[: blocks + 1], seconds[: blocks + 1])
-        link.add_to(antenna, path, history, self._weather(way.sender, node, path.true_seconds), oldest)
+        track = link.Track(places[: blocks + 1], way.track.turns[: blocks + 1], seconds[: blocks + 1])
+        link.add_to(antenna, track, history, self._weather(way.sender, node, track.true_seconds), oldest)
 
     def _feeder(self, node: Node, way: Way) -> Feeder:
         key, tx = (way.sender.index, node.index), way.sender.tx
@@ -196,14 +196,14 @@ class Mixer:
         ratio = way.conversion.tx_rate_hz / way.conversion.rx_rate_hz
         behind = 2 * BLOCK if ratio >= 1 else math.ceil(2 * BLOCK * ratio) + 2 * TAPS  # two blocks of either side
         # What its filter looks back at must be kept, or be the silence before sample 0.
-        start = max(0, tx.oldest - tx.first + TAPS // 2, math.floor(way.path.places[0]) - tx.first - behind)
+        start = max(0, tx.oldest - tx.first + TAPS // 2, math.floor(way.track.places[0]) - tx.first - behind)
         timeline = Timeline(tx.timeline.rate_hz, tx.timeline.first - tx.first, tx.timeline.own_seconds)
         feeder = Feeder(way.conversion, tx.history, timeline, start)
         self._feeders[key] = (feeder, tx.history)
         return feeder
 
     def _weather(self, sender: Node, node: Node, seconds: npt.NDArray[np.float64]) -> link.Taps:
-        """Echoes and gain of the blocks between these borders."""
+        """Return echoes and gain of the blocks between these borders."""
         settings, blocks = self.settings, len(seconds) - 1
         if node.pluto.settings.loopback == 1:
             return link.Taps.constant(np.ones(1, np.complex64), blocks)

@@ -14,7 +14,7 @@ import socket
 import numpy as np
 
 from oac_blocks.radio.virtual.air.receiver import ReceiveQueue
-from oac_blocks.radio.virtual.air.shared_air import Air
+from oac_blocks.radio.virtual.air.shared_air import SharedAir
 from oac_blocks.radio.virtual.air.transmitter import Buffer, WordBlock
 from oac_blocks.radio.virtual.iiod import commands
 from oac_blocks.radio.virtual.iiod.attributes import Attribute, refuse
@@ -30,8 +30,8 @@ class _GoneError(Exception):
     """The client is."""
 
 
-class Session:
-    def __init__(self, connection: socket.socket, air: Air, radio: int) -> None:
+class IiodSession:
+    def __init__(self, connection: socket.socket, air: SharedAir, radio: int) -> None:
         self._socket, self._air, self._radio = connection, air, radio
         self._received = bytearray()
         self._rx: ReceiveQueue | None = None
