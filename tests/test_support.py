@@ -12,11 +12,29 @@ import pytest
 from tests.support import cifar10, vote_theory
 from tests.support.cifar10 import NoCifar10Error, cifar10_folder
 from tests.support.order import early_first
+from tests.support.paths import ROOT
 from tests.support.polling import until
 from tests.support.ports import free_port, free_ports
 from tests.support.processes import assert_all_end, children_of, family_of, is_running
 from tests.support.statistics import assert_mean, share_std
 
+SIGNALLED = """
+import multiprocessing, signal, sys
+from multiprocessing import forkserver, resource_tracker
+from fl_app.cli.interrupt import blocked_for_children
+from tests.fl_app.link.processes import Command
+multiprocessing.get_context("forkserver").set_forkserver_preload([])
+resource_tracker.ensure_running()
+with blocked_for_children():
+    forkserver.ensure_running()
+command = Command("print('begun', flush=True); signal.pause()", sys.argv[1])
+try:
+    command.says("begun")
+    command.send(signal.SIGTERM)
+    print(command.wait())
+finally:
+    command.kill()
+"""
 SLEEPER = [sys.executable, "-c", "print('begun', flush=True); import signal; signal.pause()"]
 
 
@@ -47,6 +65,12 @@ def test_a_port_that_somebody_listens_on_is_left_out():
     taken = free_ports(2) + 2  # the next one that would be handed out, unless a block ends here
     with socket.create_server(("127.0.0.1", taken)):
         assert free_port() != taken
+
+
+def test_a_forked_command_takes_signals_also_after_a_pool_of_workers(tmp_path):
+    """The pool blocks them for its children, and may have started the process that both fork from."""
+    ran = subprocess.run([sys.executable, "-c", SIGNALLED, tmp_path / "log"], cwd=ROOT, capture_output=True, text=True)
+    assert ran.stdout == f"{-signal.SIGTERM}\n", ran.stderr
 
 
 def test_a_program_and_its_children_end_with_the_test(program):

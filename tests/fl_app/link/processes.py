@@ -13,11 +13,14 @@ from tests.support.polling import DEADLINE_SECONDS, until
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["fl_app.cli.app", "fl_app.runs.prepare", "fl_app.runs.report", "fl_app.link.server"])
 
+# The process to fork from is one for all of this interpreter. If a pool of workers was its first user, it blocks the
+# signals that a pool is not to see, and so would its children.
 _RUN = """
 import os, signal
 fd = os.open({log!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 os.dup2(fd, 1); os.dup2(fd, 2)
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT, signal.SIGTERM])
 {code}
 """
 
