@@ -62,3 +62,12 @@ def test_package_leaves_heavy_imports_out(package):
 
 def test_the_look_at_imports_sees_what_is_imported():
     assert {"numpy", "json"} <= packages_loaded_by(["numpy"])
+
+
+def test_the_command_line_starts_without_what_few_commands_need():
+    """Each of these takes a tenth of a second or more, and a bench starts many programs."""
+    tell = "import fl_app.cli.app, json, sys; print(json.dumps(sorted(sys.modules)))"
+    run = subprocess.run([sys.executable, "-c", tell], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = set(json.loads(run.stdout))
+    assert "fl_app.config" in loaded
+    assert not loaded & {"matplotlib", "scipy.linalg", "scipy.ndimage", "scipy.optimize", "torch", "torchvision"}

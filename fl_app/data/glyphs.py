@@ -15,9 +15,9 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+import scipy  # scipy.ndimage is imported when letters are drawn, not when they are read from the cache
 from matplotlib import ft2font
 from numpy.typing import NDArray
-from scipy import ndimage
 
 LETTERS = string.ascii_uppercase + string.ascii_lowercase
 
@@ -127,8 +127,8 @@ def _fill(edges: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 def _distance_field(inside: NDArray[np.bool_]) -> NDArray[np.float32]:
     # The distance to the nearest cell of the other kind is half a cell too long, on either side.
-    outwards = ndimage.distance_transform_edt(~inside) - 0.5
-    inwards = ndimage.distance_transform_edt(inside) - 0.5
+    outwards = scipy.ndimage.distance_transform_edt(~inside) - 0.5
+    inwards = scipy.ndimage.distance_transform_edt(inside) - 0.5
     fine = np.where(inside, -inwards, outwards) / (GLYPH_CELLS * OVERSAMPLING)
     quarter = fine[0::2, 0::2] + fine[0::2, 1::2] + fine[1::2, 0::2] + fine[1::2, 1::2]
     return (quarter / 4).astype(np.float32)

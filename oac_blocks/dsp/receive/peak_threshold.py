@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-import scipy.optimize
+import scipy  # its parts are imported when they are used: scipy.optimize takes long, and few commands need it
 import scipy.special
 
 from oac_blocks.dsp.checks import integer, real
