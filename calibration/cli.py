@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from calibration import cli_radios
+from calibration import cli_probe, cli_radios
 from calibration.cli_common import Json, clear_errors, log_file
 
 if TYPE_CHECKING:
@@ -225,4 +225,5 @@ def _progress() -> Progress:
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
+cli_probe.register(app)
 cli_radios.register(app)

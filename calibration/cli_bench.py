@@ -5,37 +5,59 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
 from calibration import store
 from calibration.bench_table import BenchTable
+from oac_blocks.bench.config import load_bench
 from oac_blocks.bench.threads.bench import Bench
-from oac_blocks.bench.threads.plan import Clock
 from oac_blocks.bench.threads.radios import RadioPlan
 from oac_blocks.dsp.checks import real
 from oac_blocks.loop.closed_loop import ClientView, LoopSettings
 
+_TOLERANCE_SAMPLES = 0.5  # where neither an option nor the config names one
+_GROUPS = 2  # payload groups of a burst without a config: bursts of calibration are short
+
 
 class RadioSession:
-    """Everything is checked here: nothing was sent yet when an error is raised, and no file was touched."""
+    """Everything is checked here: nothing was sent yet when an error is raised, and no file was touched.
+
+    Options replace what the config says; one that is None does not.
+    """
 
     def __init__(
         self,
-        server: str,
-        clients: Sequence[str],
+        config: Path | None,
+        server: str | None,
+        clients: Sequence[str] | None,
         frequency_hz: float | None,
-        rate_hz: float,
-        rx_gain_db: float,
-        tx_gain_db: float,
-        clock: str,
-        tolerance_samples: float = 0.5,
+        rate_hz: float | None,
+        rx_gain_db: float | None,
+        tx_gain_db: float | None,
+        clock: str | None,
+        tolerance_samples: float | None = None,
         save: Path | None = None,
         start: Path | None = None,
     ) -> None:
         most = LoopSettings().largest_scatter_samples
+        bench = load_bench(
+            config,
+            server=server,
+            clients=list(clients) if clients else None,
+            frequency_hz=frequency_hz,
+            sample_rate_hz=rate_hz,
+            rx_gain_db=rx_gain_db,
+            tx_gain_db=tx_gain_db,
+            clock=clock,
+            groups=_GROUPS if config is None else None,
+        )
+        radios, waveform = bench.radios, bench.waveform
+        if tolerance_samples is None:
+            tolerance_samples = radios.tolerance_samples or _TOLERANCE_SAMPLES
         self.tolerance = real("--tolerance", tolerance_samples, 0.0, most, open_low=True)
-        self.plan = RadioPlan(server, tuple(clients), frequency_hz, rate_hz, rx_gain_db, tx_gain_db, cast(Clock, clock))
-        self.settings = self.plan.bench_settings()
+        self.plan = RadioPlan.of(radios, waveform.sample_rate_hz)
+        self.settings = self.plan.bench_settings(
+            waveform.numerology(), repeats=waveform.repeats, groups=waveform.groups
+        )
         self.uris = self.plan.clients
         self.serials = tuple(info.serial for info in self.plan.probe()[1:])
         self._save = save
@@ -44,7 +66,7 @@ class RadioSession:
             store.check_many(save, self.serials)
         if start is not None:
             stored = store.read_many(start, self.serials)
-            rate, turnaround = rate_hz, float(self.settings.answer_samples)
+            rate, turnaround = waveform.sample_rate_hz, float(self.settings.answer_samples)
             guesses = {n: stored[serial].guess(rate, turnaround) for n, serial in enumerate(self.serials)}
         self._loop = self.plan.loop(self.settings, self.tolerance, guesses)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The commands of ``oac-calibrate`` that talk to radios: probe, loopback-test, measure, align, track."""
+"""The commands of ``oac-calibrate`` that play rounds on radios: measure, align, track."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE
-from rich.table import Table
 
 from calibration.cli_common import NOT_MET, Json, clear_errors, console_for, log_file
 
@@ -20,156 +18,54 @@ if TYPE_CHECKING:
     from calibration.bench_table import BenchTable
     from calibration.cli_bench import RadioSession
 
-Server = Annotated[str, typer.Option(help="Uri of the server's radio, such as ip:192.168.2.1 or usb:1.2.5.")]
+Config = Annotated[
+    Path | None,
+    typer.Argument(
+        help="The TOML file of a bench: its [radios] and the waveform in [air]. Options replace what it says."
+    ),
+]
+Server = Annotated[
+    str | None, typer.Option(help="Uri of the server's radio, such as ip:192.168.2.1 or usb:1.2.5.", show_default=False)
+]
 Clients = Annotated[
-    list[str], typer.Option("--client", help="Uri of a client's radio. Repeat the option for each client.")
+    list[str] | None, typer.Option("--client", help="Uri of a client's radio. Repeat the option for each client.")
 ]
 Frequency = Annotated[
     float | None,
     typer.Option(help="Carrier frequency in Hz, one that you may transmit on. Nothing is sent without it."),
 ]
-Rate = Annotated[float, typer.Option(help="Sample rate of all radios, samples per second.")]
-RxGain = Annotated[float, typer.Option(help="Gain of all receivers, dB.")]
-TxGain = Annotated[float, typer.Option(help="Gain of all transmitters, dB, from -89.75 to 0.")]
-Clock = Annotated[str, typer.Option(help="The radios' clock: wall, or lock-step for virtual radios that run on it.")]
-Tolerance = Annotated[float, typer.Option(help="Largest offset at which a client counts as aligned, samples.")]
+Rate = Annotated[float | None, typer.Option(help="Sample rate of all radios, samples per second. Default: 2.5e6.")]
+RxGain = Annotated[float | None, typer.Option(help="Gain of all receivers, dB. Default: 40.")]
+TxGain = Annotated[float | None, typer.Option(help="Gain of all transmitters, dB, from -89.75 to 0. Default: -30.")]
+Clock = Annotated[
+    str | None,
+    typer.Option(help="The radios' clock: wall, or lock-step for virtual radios that run on it. Default: wall."),
+]
+Tolerance = Annotated[
+    float | None,
+    typer.Option(help="Largest offset at which a client counts as aligned, samples. Default: 0.5."),
+]
 Save = Annotated[Path | None, typer.Option(help="Save what was learnt to this file (TOML), by serial number.")]
 Start = Annotated[
     Path | None, typer.Option(help="Start the search from this saved file. Every value is measured anew.")
 ]
 
 
-_LEFT = (
-    "Another program left it so. The commands here set it right while they run; other programs may not, "
-    "and then send or hear nothing: unplug the radio and plug it in again, or set it with iio_attr."
-)
-
-
 def register(app: typer.Typer) -> None:
-    app.command()(probe)
-    app.command("loopback-test")(loopback_test)
     app.command()(measure)
     app.command()(align)
     app.command()(track)
 
 
-def probe(
-    uris: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[URI]...", help="Radios, such as ip:192.168.2.1. Without any, libiio scans for them."),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Which radios are there, and are they ready? Nothing is set on them, and nothing is sent.
-
-    Exits with 0 if all that were named are there, or a scan found some; with 1 if not.
-
-    Example: oac-calibrate probe ip:192.168.2.1 ip:192.168.3.1
-    """
-    with clear_errors():
-        from oac_blocks.radio import registry
-        from oac_blocks.radio.base import RadioError
-
-        named, scanned = list(uris or []), ""
-        if not named:
-            try:
-                named = list(registry.scan())
-                scanned = "" if named else "the scan found no radio; name one: oac-calibrate probe ip:192.168.2.1"
-            except RadioError as error:
-                scanned = str(error)
-        found, missing = [], []
-        for uri in named:
-            try:
-                found.append(registry.probe(uri))
-            except RadioError as error:
-                missing.append(str(error))
-    console = console_for(as_json)
-    if found:
-        switches = list(dict.fromkeys(name for info in found for name in info.switches))
-        columns = ("uri", "serial", "firmware", "°C", "rate, Msps", "rates, Msps", *switches)
-        table = Table(*columns, box=SIMPLE, padding=(0, 1, 0, 0))
-        for info in found:
-            rates = f"{info.lowest_rate_hz / 1e6:.3f} to {info.highest_rate_hz / 1e6:.2f}"
-            now = f"{info.sample_rate_hz / 1e6:g}"
-            switched = [info.switches.get(name, "") for name in switches]
-            celsius = "" if info.temperature_celsius is None else f"{info.temperature_celsius:.1f}"
-            table.add_row(info.uri, info.serial, info.firmware, celsius, now, rates, *switched)
-        console.print(table)
-    for info in found:
-        if info.hindrances:
-            typer.echo(f"{info.uri}: {', '.join(info.hindrances)}. {_LEFT}", err=True)
-    for line in [scanned, *missing]:
-        if line:
-            typer.echo(line, err=True)
-    if as_json:
-        import dataclasses
-
-        radios = [{**dataclasses.asdict(info), "hindrances": info.hindrances} for info in found]
-        typer.echo(json.dumps({"radios": radios, "missing": missing}))
-    raise typer.Exit(0 if found and not missing else NOT_MET)
-
-
-def loopback_test(
-    uri: Annotated[str, typer.Argument(help="The radio, such as ip:192.168.2.1 or usb:1.2.5.")],
-    rate: Annotated[
-        list[float] | None,
-        typer.Option(help="Sample rate, samples per second; may be repeated. Default: 1e6, 2.5e6, 4e6."),
-    ] = None,
-    seconds: Annotated[float, typer.Option(help="Duration of the test at each rate, seconds.")] = 2.0,
-    block: Annotated[int, typer.Option(help="Length of a block, samples.")] = 32_768,
-    buffers: Annotated[int, typer.Option(help="Number of kernel buffers, each of one block.")] = 8,
-    as_json: Json = False,
-) -> None:
-    """Is the stream whole, and at which rates? Through the chip's own digital loopback: nothing is transmitted.
-
-    Samples that count are sent; each says where it belongs when it comes back. Exits with 0 if all rates were whole.
-
-    Example: oac-calibrate loopback-test ip:192.168.2.1 --rate 1e6 --rate 2.5e6
-    """
-    with clear_errors():
-        from calibration.loopback import run_loopback
-        from oac_blocks.dsp.checks import real
-        from oac_blocks.radio import registry
-        from oac_blocks.radio.base import RadioConfig, StreamConfig
-
-        real("--seconds", seconds, 0.0, 3600.0, open_low=True)
-        stream = StreamConfig(block, buffers, max(1, buffers - 2), 4)
-        configs = [RadioConfig(one) for one in rate or (1e6, 2.5e6, 4e6)]
-        for config in configs:
-            registry.check_config(uri, config)
-        registry.probe(uri)
-        results = []
-        for config in configs:
-            with registry.open_radio(uri, config) as radio:
-                radio.set_digital_loopback(True)
-                blocks = stream.primed_blocks + buffers + math.ceil(seconds * config.sample_rate_hz / block)
-                results.append(run_loopback(radio, stream, blocks))
-    columns = ("Msps", "samples", "breaks", "lost", "silent", "delay, ms", "stream")
-    table = Table(*columns, box=SIMPLE, padding=(0, 1, 0, 0))
-    for one in results:
-        delay = "" if one.delay_samples is None else f"{1e3 * one.delay_samples / one.sample_rate_hz:.1f}"
-        verdict = "whole" if one.whole else "nothing came back" if one.delay_samples is None else "broken"
-        counts = (one.samples, one.breaks, one.lost_samples, one.silent_samples)
-        told = [*(f"{count:,}" for count in counts), delay, verdict]
-        table.add_row(f"{one.sample_rate_hz / 1e6:g}", *told)
-    console_for(as_json).print(table)
-    whole = all(one.whole for one in results)
-    if as_json:
-        import dataclasses
-
-        rates = [{**dataclasses.asdict(one), "whole": one.whole} for one in results]
-        typer.echo(json.dumps({"uri": uri, "whole": whole, "rates": rates}))
-    raise typer.Exit(0 if whole else NOT_MET)
-
-
 def measure(
-    server: Server,
-    client: Clients,
+    config: Config = None,
+    server: Server = None,
+    client: Clients = None,
     frequency: Frequency = None,
-    rate: Rate = 2.5e6,
-    rx_gain: RxGain = 40.0,
-    tx_gain: TxGain = -30.0,
-    clock: Clock = "wall",
+    rate: Rate = None,
+    rx_gain: RxGain = None,
+    tx_gain: TxGain = None,
+    clock: Clock = None,
     rounds: Annotated[int, typer.Option(help="Give up after so many rounds.")] = 20,
     as_json: Json = False,
 ) -> None:
@@ -184,7 +80,7 @@ def measure(
         from oac_blocks.dsp.checks import integer
 
         integer("--rounds", rounds, 1)
-        session = RadioSession(server, client, frequency, rate, rx_gain, tx_gain, clock)
+        session = RadioSession(config, server, client, frequency, rate, rx_gain, tx_gain, clock)
         with session.bench() as bench:
             table = session.table(corrected=False)
             for _ in range(rounds):
@@ -196,14 +92,15 @@ def measure(
 
 
 def align(
-    server: Server,
-    client: Clients,
+    config: Config = None,
+    server: Server = None,
+    client: Clients = None,
     frequency: Frequency = None,
-    tolerance: Tolerance = 0.5,
-    rate: Rate = 2.5e6,
-    rx_gain: RxGain = 40.0,
-    tx_gain: TxGain = -30.0,
-    clock: Clock = "wall",
+    tolerance: Tolerance = None,
+    rate: Rate = None,
+    rx_gain: RxGain = None,
+    tx_gain: TxGain = None,
+    clock: Clock = None,
     rounds: Annotated[int, typer.Option(help="Give up after so many rounds.")] = 100,
     save: Save = None,
     start: Start = None,
@@ -213,6 +110,7 @@ def align(
 
     Exits with 0 if that came about, 1 if not, 2 for bad input or a radio that is not there.
 
+    Example: oac-calibrate align bench.toml --save calibration.toml
     Example: oac-calibrate align --server ip:192.168.2.1 --client ip:192.168.3.1 --client ip:192.168.4.1
     --frequency 2.45e9 --tolerance 0.5 --save calibration.toml
     """
@@ -223,14 +121,14 @@ def align(
         from oac_blocks.dsp.checks import integer
 
         integer("--rounds", rounds, 1)
-        session = RadioSession(server, client, frequency, rate, rx_gain, tx_gain, clock, tolerance, save, start)
+        session = RadioSession(config, server, client, frequency, rate, rx_gain, tx_gain, clock, tolerance, save, start)
         table = session.table()
         with session.bench() as bench, table.live():
             outcome = run(bench, session.tolerance, rounds, table.take)
         session.keep(outcome.last.views)
     result = {
         "rounds": outcome.rounds,
-        "tolerance_samples": tolerance,
+        "tolerance_samples": session.tolerance,
         "tolerance_met": outcome.met,
         "all_tracking": outcome.last.all_tracking,
         "offset_rms_samples": _finite(outcome.offset_rms_samples),
@@ -243,20 +141,21 @@ def align(
         text = f"not aligned in {outcome.rounds} rounds: {outcome.reason(session.uris)}"
         if outcome.only_scattered:
             bearable = bearable_offset_samples(session.settings.num)
-            text += f". --tolerance is {tolerance:g}; votes bear {bearable:g} here"
+            text += f". --tolerance is {session.tolerance:g}; votes bear {bearable:g} here"
     _show(table, as_json, result, text)
     raise typer.Exit(0 if outcome.met else NOT_MET)
 
 
 def track(
-    server: Server,
-    client: Clients,
+    config: Config = None,
+    server: Server = None,
+    client: Clients = None,
     frequency: Frequency = None,
-    tolerance: Tolerance = 0.5,
-    rate: Rate = 2.5e6,
-    rx_gain: RxGain = 40.0,
-    tx_gain: TxGain = -30.0,
-    clock: Clock = "wall",
+    tolerance: Tolerance = None,
+    rate: Rate = None,
+    rx_gain: RxGain = None,
+    tx_gain: TxGain = None,
+    clock: Clock = None,
     rounds: Annotated[int, typer.Option(help="Number of rounds. Ctrl-C ends it earlier.")] = 1000,
     log: Annotated[
         Path | None, typer.Option(help="Write every round to this new file, for the command report.")
@@ -286,7 +185,7 @@ def track(
         picture = plot or (log.with_suffix(".png") if log else None)
         if picture is not None and picture.suffix.lower() not in (".png", ".svg", ".pdf"):
             raise ValueError(f"--plot must end in .png, .svg or .pdf, got {picture}")
-        session = RadioSession(server, client, frequency, rate, rx_gain, tx_gain, clock, tolerance, save, start)
+        session = RadioSession(config, server, client, frequency, rate, rx_gain, tx_gain, clock, tolerance, save, start)
         table = session.table()
         result = _track(session, table, rounds, log)
         if log is not None and picture is not None:
@@ -296,10 +195,10 @@ def track(
             draw(read_log(log), picture)
             result["picture"] = str(picture)
     rms = result["offset_rms_samples"]
-    result["tolerance_met"] = met = result["all_tracking"] and rms is not None and rms <= tolerance
+    result["tolerance_met"] = met = result["all_tracking"] and rms is not None and rms <= session.tolerance
     text = f"{result['rounds']} rounds, {result['gaps']} gaps; "
     text += "never locked" if rms is None else f"offsets {rms:.3f} samples RMS after the lock"
-    text += f"; tolerance of {tolerance:g} {'met' if met else 'not met'}"
+    text += f"; tolerance of {session.tolerance:g} {'met' if met else 'not met'}"
     if log is not None:
         text += f"\n{log}; {picture}"
     _show(table, as_json, result, text)

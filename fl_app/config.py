@@ -9,7 +9,6 @@ Imports no torch, so that the command line answers at once.
 from __future__ import annotations
 
 import copy
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -21,10 +20,9 @@ from fl_app.air.settings import AirSettings
 from fl_app.core.selection import CANDIDATE_RATIO, MAGNITUDE_SHARE, canonical_name
 from fl_app.link.settings import LinkSection
 from fl_app.toml_text import parse_value, to_toml
+from oac_blocks.bench.config import RATE, RadiosSection, read_toml, with_one_rate
 from oac_blocks.bench.section import ConfigError as ConfigError
 from oac_blocks.bench.section import Section, explain, nearest
-from oac_blocks.radio import registry
-from oac_blocks.radio.base import RadioConfig
 
 QUICKSTART = "quickstart.toml"
 PAPER_RHO = 0.1
@@ -118,45 +116,6 @@ class SelectionSection(Section):
         return max(1, round(self.rho * d))
 
 
-class RadiosSection(Section):
-    """Of the air "pluto": which radios, and what they are set to. docs/radios.md is the guide."""
-
-    SECTION: ClassVar[str] = "radios"
-
-    server: str = Field("", description="uri of the server's radio: ip:192.168.2.1, usb:1.2.5")
-    clients: list[str] = Field([], description="uris, one for each client")
-    frequency_hz: float = Field(0.0, ge=0, description="Hz, one that you may transmit on; 0: nothing is transmitted")
-    sample_rate_hz: float = Field(2.5e6, gt=0, description="samples a second, the same for all radios")
-    rx_gain_db: float = Field(40.0, description="dB, of all receivers; the radio's own range")
-    tx_gain_db: float = Field(-30.0, description="dB, of all transmitters; -89.75 to 0")
-    clock: Literal["wall", "lock-step"] = Field("wall", description="that the radios run on; lock-step: virtual radios")
-    tolerance_samples: float = Field(
-        0.0, ge=0, le=16, description="clients must be heard within it before a run; 0: what the prefix bears"
-    )
-    align_rounds: int = Field(100, ge=1, description="rounds of the radios, until all clients must be aligned")
-    patience_rounds: int = Field(300, ge=1, description="rounds of the radios without any votes, until the run ends")
-
-    def fault(self, n: int) -> str:
-        """What is wrong with them for n clients, if anything."""
-        uris = [self.server, *self.clients]
-        if not self.server:
-            return "server = '': the air pluto needs the uri of a radio, as in ip:192.168.2.1"
-        if len(self.clients) != n or not all(self.clients):
-            return f"clients = {self.clients}: there must be a uri for each of [clients] n = {n}"
-        if len(set(uris)) < len(uris):
-            return f"clients = {self.clients}: a radio is named twice; the server's and each client's is its own"
-        if not self.frequency_hz:
-            return "frequency_hz = 0: nothing is transmitted until you name a frequency that you may use"
-        try:
-            frequency = self.frequency_hz
-            config = RadioConfig(self.sample_rate_hz, frequency, frequency, self.rx_gain_db, self.tx_gain_db)
-            for uri in uris:
-                registry.check_config(uri, config)
-        except ValueError as error:
-            return str(error).replace("rx_lo_hz", "frequency_hz").replace("tx_lo_hz", "frequency_hz")
-        return ""
-
-
 class Settings(BaseModel):
     """All that decides a run's outcome, and where and how it is computed."""
 
@@ -172,9 +131,15 @@ class Settings(BaseModel):
     link: LinkSection = LinkSection()
     radios: RadiosSection = RadiosSection()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _one_rate(cls, given: Any) -> Any:
+        return with_one_rate(given) if isinstance(given, dict) else given
+
     @model_validator(mode="after")
     def _radios_are_there(self) -> Settings:
-        fault = self.radios.fault(self.clients.n) if self.air.name == "pluto" else ""
+        n, rate = self.clients.n, self.air.sample_rate_hz
+        fault = self.radios.fault(n, rate) if self.air.name == "pluto" else ""
         if fault:
             raise ValueError(f"[radios] {fault}")
         if self.link.radio and (self.air.name, self.air.mode) != ("gnuradio", "onebit"):
@@ -218,12 +183,7 @@ def load_settings(
     options: further overrides, each with the words that an error names it by: {"air.name=ideal": "--air ideal"}.
     """
     path = find_config(config)
-    try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is no TOML: {error}") from None
+    tree = read_toml(path)
     changed, places = copy.deepcopy(tree), {}
     for override, words in {**{text: f"--set {text}" for text in overrides}, **(options or {})}.items():
         places[_override(changed, override)] = words
@@ -266,6 +226,9 @@ def _override(tree: dict[str, Any], text: str) -> tuple[str, ...]:
     if keys == ["selection", "rho"] or keys == ["selection", "k"]:  # one replaces the other
         for other in ("rho", "k"):
             tree.get("selection", {}).pop(other, None)
+    if keys[0] in ("air", "radios") and keys[1:] == [RATE]:  # one rate, whichever section an option writes it in
+        tree.get("radios", {}).pop(RATE, None)
+        keys[0] = "air"
     branch = tree
     for key in keys[:-1]:
         branch = branch.setdefault(key, {})

@@ -16,7 +16,7 @@ from oac_blocks.dsp.checks import integer, require
 from oac_blocks.dsp.receive.burst_snr import null_bins
 
 if TYPE_CHECKING:
-    from fl_app.config import RadiosSection
+    from oac_blocks.bench.config import RadiosSection
 
 _log = logging.getLogger(__name__)
 

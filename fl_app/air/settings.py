@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
 from fl_app.air.base import Mode
+from oac_blocks.bench.config import WaveformSection
 from oac_blocks.bench.section import Section, optional
 from oac_blocks.dsp.channel.fading import Fading
 from oac_blocks.dsp.channel.multiple_access import MAX_PPM
 from oac_blocks.dsp.checks import integer, require
 from oac_blocks.dsp.waveform.analog import Inversion
-from oac_blocks.dsp.waveform.numerology import Numerology
 
 AirName = Literal["ideal", "fading", "waveform", "gnuradio", "pluto"]
 AIR_NAMES: tuple[AirName, ...] = get_args(AirName)
@@ -23,13 +23,22 @@ Profile = Literal["flat", "indoor", "epa", "eva", "etu"]
 Calibration = Literal["assumed", "loop", "off"]
 
 
-class AirSettings(Section):
-    """The defaults are those of ``make train``: 20 dB, Rayleigh fading, 20 ppm clocks, the published numerology."""
-
-    SECTION: ClassVar[str] = "air"
+class _Choice(Section):
+    """What stands first in [air]."""
 
     name: AirName = Field("waveform", description="what carries the gradients")
     mode: Mode = Field("onebit", description="votes on signs, or amplitudes")
+
+
+class AirSettings(WaveformSection, _Choice):
+    """The defaults are those of ``make train``: 20 dB, Rayleigh fading, 20 ppm clocks, the published numerology.
+
+    The waveform's keys are in `oac_blocks.bench.config`: radios share them.
+    """
+
+    max_burst_symbols: int = Field(
+        4096, ge=2, description="OFDM symbols in a burst, sync symbols included; more than groups"
+    )
 
     # How loud: one client's unit subcarrier over the noise of a subcarrier, or (analog) the noise on each entry of xi.
     snr_db: float | None = optional(
@@ -102,20 +111,6 @@ class AirSettings(Section):
         12, ge=1, le=24, description="resolution of the server's converter, in bits", none="no quantisation"
     )
 
-    # The waveform
-    repeats: int = Field(1, ge=1, le=64, description="onebit: pairs of subcarriers for each vote")
-    groups: int = Field(4, ge=1, le=1024, description="payload groups in a burst, each behind a sync symbol")
-    max_burst_symbols: int = Field(
-        4096, ge=2, description="OFDM symbols in a burst, sync symbols included; more than groups"
-    )
-    sample_rate_hz: float = Field(20e6, gt=0.0, description="samples a second")
-    fft_size: int = Field(256, ge=1, description="points of the FFT")
-    cp_samples: int = Field(64, ge=0, description="samples of the cyclic prefix; less than fft_size")
-    active_subcarriers: int = Field(
-        192, ge=2, description="subcarriers with payload, an even number; with dc_nulls at most fft_size"
-    )
-    dc_nulls: int = Field(8, ge=0, description="empty subcarriers around DC, an even number")
-
     # Analog: what a client does about its channel
     inversion: Inversion = Field(
         "phase", description="analog: a client removes its channel's phase alone, or its magnitude as well"
@@ -137,7 +132,6 @@ class AirSettings(Section):
     @model_validator(mode="after")
     def _keys_fit_each_other(self) -> Self:
         integer("max_burst_symbols", self.max_burst_symbols, self.groups + 1)
-        self.numerology()
         if self.name == "pluto":
             require(self.mode == "onebit", "mode", repr(self.mode), f"'onebit' for the air {self.name!r}")
         if self.name == "gnuradio" and self.mode == "analog":
@@ -148,6 +142,3 @@ class AirSettings(Section):
         else:
             require(self.repeats == 1, "repeats", self.repeats, "1 in analog mode")
         return self
-
-    def numerology(self) -> Numerology:
-        return Numerology(self.sample_rate_hz, self.fft_size, self.cp_samples, self.active_subcarriers, self.dc_nulls)

@@ -16,20 +16,27 @@ import typer
 import zmq
 
 from fl_app.air.live.loopback_settings import burst_votes, loopback_settings
-from fl_app.air.settings import AirSettings
 from fl_app.cli.console import Config, Set, clear_errors, say, settings_from
 from fl_app.config import ConfigError, Settings
 from fl_app.link.address import is_local
 from fl_app.processes.private_folder import PrivateFolder
 from fl_app.processes.radio_process import RadioCommandError, run_flowgraph
-from oac_blocks.bench.flows.endpoints import BETWEEN_FLOWGRAPHS, Endpoints, bench_endpoints
-from oac_blocks.dsp.waveform.round_layout import AGREED
+from oac_blocks.bench.config import SIMULATED_RATE_HZ
+from oac_blocks.bench.flows.endpoints import (
+    BENCH_PORT,
+    BETWEEN_FLOWGRAPHS,
+    Endpoints,
+    bench_endpoints,
+    client_folder,
+)
+from oac_blocks.bench.settings import RADIO_RATE_HZ
 from oac_blocks.radio.registry import driver_for
 
 if TYPE_CHECKING:
     from fl_app.link.relay import Relay
 
 LOCK = "lock"
+POWER_ON_TX_GAIN_DB = -10.0  # the gain that a Pluto's transmitter has after power-on
 
 
 def radio(
@@ -38,19 +45,34 @@ def radio(
     loopback: Annotated[
         int | None, typer.Option(min=1, max=63, help="No radio: so many clients and the server in one flowgraph.")
     ] = None,
-    uri: Annotated[str | None, typer.Option(help="One Pluto: ip:192.168.2.1, usb:1.2.5.")] = None,
+    uri: Annotated[
+        str | None, typer.Option(help="One Pluto: ip:192.168.2.1, usb:1.2.5. Default: that of [radios].")
+    ] = None,
     client: Annotated[int | None, typer.Option(min=0, help="The Pluto is this client; without it, the server.")] = None,
-    clients: Annotated[int, typer.Option(min=1, max=63, help="How many clients the bench has.")] = 2,
-    frequency: Annotated[float, typer.Option(help="Hz, one that you may transmit on. Nothing is sent without.")] = 0.0,
+    clients: Annotated[
+        int | None, typer.Option(min=1, max=63, help="How many clients the bench has. Default: clients.n.")
+    ] = None,
+    frequency: Annotated[
+        float | None,
+        typer.Option(
+            help="Hz, one that you may transmit on. Nothing is sent without. Default: radios.frequency_hz.",
+        ),
+    ] = None,
     rate: Annotated[
         float | None,
         typer.Option(
             help="Samples a second, the same for all radios. Default: air.sample_rate_hz where the config sets one, "
-            "otherwise radios.sample_rate_hz, 2.5e6."
+            "otherwise 2.5e6."
         ),
     ] = None,
-    rx_gain: Annotated[float, typer.Option(help="dB.")] = 40.0,
-    tx_attenuation: Annotated[float, typer.Option(help="dB.")] = 10.0,
+    rx_gain: Annotated[float | None, typer.Option(help="dB. Default: radios.rx_gain_db, 40.")] = None,
+    tx_gain: Annotated[
+        float | None,
+        typer.Option(help="dB, 0 is full power. Default: radios.tx_gain_db; -10 where the config names no radios."),
+    ] = None,
+    tx_attenuation: Annotated[
+        float | None, typer.Option(help="dB: --tx-gain with the opposite sign, as older versions called it.")
+    ] = None,
     votes: Annotated[
         int | None, typer.Option(min=1, help="The most in a burst, the same for all. Default: 228 symbols of them.")
     ] = None,
@@ -58,12 +80,16 @@ def radio(
         float, typer.Option(min=0.1, help="How long a round waits for votes; those who have none are measured.")
     ] = 2.0,
     host: Annotated[str, typer.Option(help="Where the server's flowgraph is, or listens.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1024, max=65_000, help="The first of the bench's ports.")] = 7790,
+    port: Annotated[int, typer.Option(min=1024, max=65_000, help="The first of the bench's ports.")] = BENCH_PORT,
     keys: Annotated[
         Path | None, typer.Option(help="The keys that `fl_app keys` made, for radios on several machines.")
     ] = None,
     folder: Annotated[
         Path | None, typer.Option(help="For sockets that this user alone reaches. Default: a loopback's new one.")
+    ] = None,
+    bench: Annotated[
+        Path | None,
+        typer.Option(help="A folder for the sockets of all flowgraphs of a bench on this machine, instead of ports."),
     ] = None,
 ) -> None:
     """Run the flowgraph of a radio, or of the loopback, without a screen. Ctrl-C ends it.
@@ -71,37 +97,47 @@ def radio(
     Server and clients take the address that it prints: fl_app server --radio ADDRESS, fl_app client --radio ADDRESS.
 
     Example: fl_app radio --loopback 2 --set air.snr_db=10
-    Example: fl_app radio --uri ip:192.168.2.1 --frequency 2.45e9
+    Example: fl_app radio bench.toml
+    Example: fl_app radio bench.toml --client 0
     Example: fl_app radio --uri ip:192.168.3.1 --frequency 2.45e9 --client 0
     """
     with clear_errors(), ExitStack() as stack, _until_a_signal() as ended:
-        if (loopback is None) == (uri is None):
+        settings = settings_from(config, changes, {})
+        given = {"frequency_hz": frequency, "rx_gain_db": rx_gain, "tx_gain_db": _tx_gain_db(tx_gain, tx_attenuation)}
+        radios = settings.radios.with_values(**{key: value for key, value in given.items() if value is not None})
+        if loopback is not None and uri is not None:
             raise ConfigError("say either --loopback N or --uri URI")
-        air = settings_from(config, changes, {})
-        if air.air.mode != "onebit":
-            raise ConfigError(f"[air] mode = {air.air.mode!r}: this flowgraph carries votes, mode 'onebit'")
+        if loopback is None and uri is None and not radios.is_named:
+            raise ConfigError("say either --loopback N or --uri URI, or a CONFIG whose [radios] names the radios")
+        if settings.air.mode != "onebit":
+            raise ConfigError(f"[air] mode = {settings.air.mode!r}: this flowgraph carries votes, mode 'onebit'")
         if loopback is not None:
             place = folder or stack.enter_context(PrivateFolder("gr-oac-"))
             _say_endpoints(f"ipc://{place}", dataclasses.asdict(stack.enter_context(_in_folder(place))))
-            loopback_air = loopback_settings(air.air, loopback, air.run.seed) | {"arm_seconds": arm_seconds}
+            loopback_air = loopback_settings(settings.air, loopback, settings.run.seed) | {"arm_seconds": arm_seconds}
             run_flowgraph(ended, [], "loopback_service", [str(place), loopback_air])
             return
-        try:
-            tunable = driver_for(str(uri)).limits.rx_lo_hz
-        except ValueError as error:
-            raise ConfigError(f"--uri {uri}: {error}") from None
-        if frequency not in tunable:
-            allowed = f"one that you may transmit on, {tunable}; nothing is sent before you name one"
-            raise ConfigError(f"--frequency {frequency:g}: say {allowed}")
+        clients = settings.clients.n if clients is None else clients
         if client is not None and client >= clients:
             raise ConfigError(f"--client {client}: with --clients {clients} they are 0 to {clients - 1}")
+        rate_hz = radio_rate_hz(settings) if rate is None else rate
+        if uri is None:
+            if fault := radios.fault(clients, rate_hz):
+                raise ConfigError(f"[radios] {fault}")
+            uri = radios.server if client is None else radios.clients[client]
+        _check_frequency(uri, radios.frequency_hz)
+        is_set = radios.is_named or given["tx_gain_db"] is not None
         radio_settings = {
-            **{name: getattr(air.air, name) for name in AGREED},
-            "uri": uri, "frequency_hz": frequency, "sample_rate_hz": radio_rate_hz(air) if rate is None else rate,
-            "rx_gain_db": rx_gain, "tx_attenuation_db": tx_attenuation, "clients": clients,
-            "votes": burst_votes(air.air) if votes is None else votes, "arm_seconds": arm_seconds,
+            **settings.air.agreed(),
+            "uri": uri, "sample_rate_hz": rate_hz, "frequency_hz": radios.frequency_hz, "rx_gain_db": radios.rx_gain_db,
+            "tx_gain_db": radios.tx_gain_db if is_set else POWER_ON_TX_GAIN_DB, "crystal_ppm": radios.crystal_ppm,
+            "clients": clients, "votes": burst_votes(settings.air) if votes is None else votes,
+            "arm_seconds": arm_seconds,
         }  # fmt: skip
         endpoints = bench_endpoints(host, port, client)
+        if bench is not None:
+            endpoints |= {name: f"ipc://{bench / name}" for name in BETWEEN_FLOWGRAPHS}
+            folder = bench if client is None else client_folder(bench, client)
         if folder is not None:
             inside = dataclasses.asdict(stack.enter_context(_in_folder(folder)))
             endpoints |= {name: inside[name] for name in endpoints.keys() & inside.keys()}
@@ -116,12 +152,30 @@ def radio(
 
 
 def radio_rate_hz(settings: Settings) -> float:
-    """Return the rate that radios run at: that of [air] where the config sets one, otherwise that of [radios].
+    """Return the rate that radios run at: that of [air], unless it is the default for simulations.
 
-    The default of [air] is for simulations, and no Pluto sustains it over USB.
+    No Pluto sustains that over USB.
     """
-    simulated = AirSettings().sample_rate_hz
-    return settings.radios.sample_rate_hz if settings.air.sample_rate_hz == simulated else settings.air.sample_rate_hz
+    rate = settings.air.sample_rate_hz
+    return RADIO_RATE_HZ if rate == SIMULATED_RATE_HZ else rate
+
+
+def _check_frequency(uri: str, frequency_hz: float) -> None:
+    try:
+        tunable = driver_for(uri).limits.rx_lo_hz
+    except ValueError as error:
+        raise ConfigError(f"--uri {uri}: {error}") from None
+    if frequency_hz not in tunable:
+        allowed = f"one that you may transmit on, {tunable}; nothing is sent before you name one"
+        raise ConfigError(f"--frequency {frequency_hz:g}: say {allowed}")
+
+
+def _tx_gain_db(tx_gain: float | None, tx_attenuation: float | None) -> float | None:
+    if tx_attenuation is None:
+        return tx_gain
+    if tx_gain is not None:
+        raise ConfigError("--tx-gain and --tx-attenuation say the same thing: give --tx-gain alone")
+    return -tx_attenuation
 
 
 @contextmanager
@@ -140,7 +194,7 @@ def _in_folder(folder: Path) -> Iterator[Endpoints]:
         try:
             yield endpoints
         finally:
-            for name in (*dataclasses.asdict(endpoints), LOCK):
+            for name in (*dataclasses.asdict(endpoints), *BETWEEN_FLOWGRAPHS, LOCK):
                 (folder / name).unlink(missing_ok=True)
 
 

@@ -77,13 +77,13 @@ def test_unequal_clients_of_a_64_point_waveform_are_made_equal_and_their_votes_a
     rng, votes, wrong, reports = np.random.default_rng(1), {}, [], []
     flowgraphs = Flowgraphs(tmp_path)
     air = spread(1 + CLIENTS, 1, ppm=10.0, snr_db=35.0)
-    common = {"frequency_hz": 2.45e9, "clients": CLIENTS, "votes": VOTES, "arm_seconds": 60.0}
+    common = {"frequency_hz": 2.45e9, "tx_gain_db": -10.0, "clients": CLIENTS, "votes": VOTES, "arm_seconds": 60.0}
     with VirtualPlutos(air, lock_step=True) as plutos:
         try:
             flowgraphs.start("server", {**common, "uri": plutos.uris[0]}, server)
             for client, uri in enumerate(plutos.uris[1:]):
                 links = {"status": server["status"], "orders": server["orders"], "payload": payloads[client]}
-                own = {**common, "uri": uri, "tx_attenuation_db": ATTENUATIONS_DB[client]}
+                own = {**common, "uri": uri, "tx_gain_db": -ATTENUATIONS_DB[client]}
                 flowgraphs.start(client, own, links)
             deadline = time.monotonic() + LIMIT_SECONDS
             poller = zmq.Poller()

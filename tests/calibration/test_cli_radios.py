@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from calibration.cli import app
+from fl_app.config import load_settings
 from oac_blocks.radio.virtual.air.air_settings import spread
 from oac_blocks.radio.virtual.faults import parse_fault
 from oac_blocks.radio.virtual.server import VirtualPlutos
@@ -203,11 +204,11 @@ def test_measure_shows_offsets_without_correction():
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (("--rate", -1), "sample_rate_hz must be"),
+        (("--rate", -1), "[air] sample_rate_hz = -1.0: must be greater than 0"),
         (("--rate", 1e5), "sample_rate_hz must be from 520833"),
         (("--tolerance", 0), "--tolerance must be"),
         (("--rounds", 0), "--rounds must be"),
-        (("--clock", "sundial"), "clock must be one of wall, lock-step"),
+        (("--clock", "sundial"), "[radios] clock = 'sundial': There are wall, lock-step"),
         (("--rx-gain", 99), "rx_gain_db must be"),
         (("--client", "ip:127.0.0.1:2", "--client", "ip:127.0.0.1:2"), "a radio of its own for each"),
         (("--frequency", 1e3), "rx_lo_hz must be from 70000000"),
@@ -240,3 +241,68 @@ def test_a_file_that_cannot_be_read_is_left_alone(tmp_path):
             assert "is no calibration that can be read" in result.stderr
         assert bench(served, "--start", tmp_path / "none.toml").exit_code == 2
     assert broken.read_text() == '[[radio]]\nserial = "1"\n'
+
+
+def config_file(folder, served, **changes):
+    """Write a bench of these radios with another waveform, as `fl_app` takes it, too: a 64-point FFT at 1 Msps."""
+    settings = load_settings(
+        None,
+        [
+            *("air.name=pluto", f"clients.n={len(served.uris) - 1}", "air.sample_rate_hz=1e6", "air.fft_size=64"),
+            *("air.cp_samples=16", "air.active_subcarriers=48", "air.dc_nulls=4", "radios.clock=lock-step"),
+            *(f'radios.server="{served.uris[0]}"', f"radios.clients={list(served.uris[1:])!r}"),
+            *("radios.frequency_hz=2.4e9", "radios.rx_gain_db=50", "radios.tx_gain_db=-10"),
+        ],
+    )
+    path = folder / "bench.toml"
+    path.write_text(settings.with_values(**changes).toml())
+    return path
+
+
+def test_a_config_alone_drives_probe_measure_align_and_track(tmp_path):
+    with radios(3) as served:
+        config = config_file(tmp_path, served)
+        result = call("probe", config, "--json")
+        assert result.exit_code == 0, result.output
+        assert [radio["uri"] for radio in json.loads(result.stdout)["radios"]] == list(served.uris)
+        for command in ("measure", "align", "track"):
+            more = ("--rounds", 12, "--log", tmp_path / "log.jsonl") if command == "track" else ()
+            result = call(command, config, "--json", *more)
+            assert result.exit_code == 0, result.output
+            value = json.loads(result.stdout)
+            assert [row["state"] for row in value["radios"]] == ["tracking", "tracking"] or command == "measure"
+            for row, ppm in zip(value["radios"], (20, -20), strict=True):
+                # A sample that was booked at another rate would show another frequency for the same drift.
+                assert row["cfo_hz"] == pytest.approx(ppm * 2400, abs=1.1 * 2400)
+        assert json.loads((tmp_path / "log.jsonl").read_text().splitlines()[0])["sample_rate_hz"] == 1e6
+
+
+def test_a_config_alone_drives_the_loopback_test_at_its_own_rate(tmp_path):
+    with radios(1) as served:
+        config = tmp_path / "bench.toml"
+        config.write_text(f'[radios]\nserver = "{served.uris[0]}"\nsample_rate_hz = 1e6\n')
+        result = call("loopback-test", config, "--seconds", 0.05, "--block", 8192, "--json")
+        assert result.exit_code == 0, result.output
+        (tested,) = json.loads(result.stdout)["radios"]
+        assert (tested["uri"], tested["whole"]) == (served.uris[0], True)
+        assert [rate["sample_rate_hz"] for rate in tested["rates"]] == [1e6]
+
+
+def test_options_replace_what_the_config_says(tmp_path):
+    with radios(2) as served:
+        config = config_file(tmp_path, served)
+        result = call("align", config, "--frequency", 1e3)
+        assert result.exit_code == 2
+        assert "rx_lo_hz must be from 70000000" in result.stderr
+        result = call("align", config, "--server", NOBODY)
+        assert result.exit_code == 2
+        assert f"no Pluto at {NOBODY}" in result.stderr
+
+
+def test_a_config_that_is_wrong_is_named_with_its_key(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('[radios]\nserver = "a"\ntx_gian_db = -10\n')
+    result = call("align", path)
+    assert result.exit_code == 2
+    assert f"{path}: [radios] tx_gian_db: unknown key; did you mean 'tx_gain_db'?" in result.stderr
+    assert call("measure").exit_code == 2  # neither a config nor a server

@@ -50,7 +50,7 @@ def _radios(**changes):
         (_radios(clients=["ip:b", "c"]), "[radios] uri must begin with one of ip:, usb:, serial:, local: as in ip:192"),
         (_radios(frequency_hz=0.0), "[radios] frequency_hz = 0: nothing is transmitted until you name a frequency"),
         (_radios(frequency_hz=30e6), "[radios] frequency_hz must be from 70000000"),
-        (_radios(sample_rate_hz=-1.0), "[radios] sample_rate_hz = -1.0: must be greater than 0"),
+        (_radios(sample_rate_hz=-1.0), "[air] sample_rate_hz = -1.0: must be greater than 0"),
         (_radios(sample_rate_hz=1e5), "[radios] sample_rate_hz must be from 520833"),
         (_radios(tx_gain_db=1.0), "[radios] tx_gain_db must be from -89.75 to 0 dB"),
         ({"air": {"fading": "rayleich"}}, "[air] fading = 'rayleich': did you mean 'rayleigh'?"),
@@ -108,6 +108,38 @@ changes = st.fixed_dictionaries(
 def test_radios_read_back_from_their_toml():
     settings = check(_radios(clock="lock-step", rx_gain_db=50), "drawn")
     assert check(tomllib.loads(settings.toml()), "written") == settings
+
+
+def _rate(air=None, radios=None, is_named=True):
+    tree = {"air": {} if air is None else {"sample_rate_hz": air}}
+    tree["radios"] = {"server": "ip:1.2.3.4"} if is_named else {}
+    if radios is not None:
+        tree["radios"]["sample_rate_hz"] = radios
+    return check(tree, "drawn").air.sample_rate_hz
+
+
+def test_the_sample_rate_has_one_home():
+    assert _rate(is_named=False) == 20e6
+    assert _rate() == 2.5e6  # with radios, and no rate said
+    assert _rate(radios=1e6) == _rate(air=1e6) == _rate(air=1e6, radios=1e6) == 1e6
+    assert _rate(radios=1e6, is_named=False) == 1e6  # a rehearsal in simulation has the rate of the radios
+    with pytest.raises(ConfigError, match=r"\[air\] sample_rate_hz = 1000000.0 and \[radios\] sample_rate_hz = 4"):
+        _rate(air=1e6, radios=4e6)
+
+
+def test_configs_that_were_written_in_full_when_there_were_two_rates_are_still_read():
+    assert _rate(air=20e6, radios=4e6) == 4e6
+    assert _rate(air=1e6, radios=2.5e6, is_named=False) == 1e6
+    assert "sample_rate_hz" not in check(_radios(sample_rate_hz=1e6), "").toml().partition("[radios]")[2]
+
+
+def test_an_option_replaces_the_rate_of_either_section(tmp_path):
+    path = tmp_path / "bench.toml"
+    path.write_text('[radios]\nserver = "ip:1.2.3.4"\nsample_rate_hz = 4e6\n')
+    for section in ("air", "radios"):
+        assert load_settings(path, [f"{section}.sample_rate_hz=1e6"]).air.sample_rate_hz == 1e6
+    with pytest.raises(ConfigError, match=r"^--set radios.sample_rate_hz=-1: \[air\] sample_rate_hz = -1: must be"):
+        load_settings(path, ["radios.sample_rate_hz=-1"])
 
 
 @given(changes)

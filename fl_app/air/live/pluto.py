@@ -26,7 +26,7 @@ from oac_blocks.loop.closed_loop import LoopSettings
 from oac_blocks.radio.base import RadioError
 
 if TYPE_CHECKING:
-    from fl_app.config import RadiosSection
+    from oac_blocks.bench.config import RadiosSection
 
 MAX_CLIENTS = 63
 
@@ -45,18 +45,10 @@ class PlutoAir(Air):
         integer("seed", seed, 0)
         count = len(radios.clients)
         require(count == n_clients, "clients of [radios]", f"{count} uris", f"one uri for each of {n_clients} clients")
-        self.settings = settings.with_values(sample_rate_hz=radios.sample_rate_hz)
+        self.settings = settings
         self.alignment: Alignment | None = None
         self._radios = radios
-        self._plan = RadioPlan(
-            radios.server,
-            tuple(radios.clients),
-            radios.frequency_hz or None,
-            radios.sample_rate_hz,
-            radios.rx_gain_db,
-            radios.tx_gain_db,
-            radios.clock,
-        )
+        self._plan = RadioPlan.of(radios, settings.sample_rate_hz)
         self._bench: Bench | None = None
         self._close: Any = None
 

@@ -14,6 +14,7 @@ READY = "ready"  # what a flowgraph's process prints when it runs
 STREAMS_ENDED = "the flowgraph's streams have ended"  # and says last when its radio is gone
 WAIT_FOR_RADIO = "--wait-for-radio"  # its option: wait until the radio answers
 _LONGEST_PATH = 100  # what a Unix socket's address holds, less a margin
+BENCH_PORT = 7790  # the first port of a bench, unless another one is named
 BETWEEN_FLOWGRAPHS = ("status", "orders")
 _FOR_THE_APPLICATION = ("next", "soft_votes", "ballot", "report")
 _LOOPBACK = "127.0.0.1"
@@ -53,6 +54,11 @@ def payload_endpoint(address: str, client: int) -> str:
     if address.startswith("ipc://"):
         return Endpoints.at(address).payload
     return bench_endpoints(*_host_and_port(address), client)["payload"]
+
+
+def client_folder(bench: Path, client: int) -> Path:
+    """Return the folder of this client's own sockets in a bench whose flowgraphs all use one folder."""
+    return bench / f"client-{client}"
 
 
 def _host_and_port(address: str) -> tuple[str, int]:

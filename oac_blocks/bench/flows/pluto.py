@@ -8,7 +8,6 @@ client's flowgraph and takes soft votes from the server's.
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -16,12 +15,21 @@ from typing import Any
 from gnuradio import blocks, gr, iio, zeromq
 
 from oac_blocks.bench.flows.service import NoRadioError
+from oac_blocks.bench.settings import (
+    AMPLITUDE,
+    CRYSTAL_PPM,
+    RADIO_RATE_HZ,
+    RX_GAIN_DB,
+    TRIGGER_AMPLITUDE,
+    TX_GAIN_DB,
+    max_cfo_rad,
+)
 from oac_blocks.blocks.client_transceiver import client_transceiver
 from oac_blocks.blocks.drift_calibrator import drift_calibrator
 from oac_blocks.blocks.round_control import round_control
 from oac_blocks.blocks.server_receiver import server_receiver
 from oac_blocks.blocks.trigger_source import trigger_source
-from oac_blocks.dsp.checks import integer, real, require
+from oac_blocks.dsp.checks import integer, require
 from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.dsp.waveform.round_layout import RoundLayout
 from oac_blocks.radio import pluto_state
@@ -40,9 +48,10 @@ class PlutoSettings:
 
     uri: str
     frequency_hz: float
-    sample_rate_hz: float = 2.5e6
-    rx_gain_db: float = 40.0
-    tx_attenuation_db: float = 10.0
+    sample_rate_hz: float = RADIO_RATE_HZ
+    rx_gain_db: float = RX_GAIN_DB
+    tx_gain_db: float = TX_GAIN_DB
+    crystal_ppm: float = CRYSTAL_PPM
     buffer_samples: int = 32_768
     primed_buffers: int = 4  # of silence ahead of what is sent, so that a stall of the host does not tear the stream
 
@@ -59,8 +68,8 @@ class PlutoSettings:
     answer_samples: int = 524_288
     slot_samples: int = 524_288
     arm_seconds: float = 2.0  # how long a round waits for votes
-    amplitude: float = 0.1  # of a subcarrier: 192 of them with their peaks stay below full scale
-    trigger_amplitude: float = 0.5
+    amplitude: float = AMPLITUDE
+    trigger_amplitude: float = TRIGGER_AMPLITUDE
 
     def __post_init__(self) -> None:
         require(bool(self.uri), "uri", repr(self.uri), "that of a radio, such as ip:192.168.2.1 or usb:1.2.5")
@@ -69,7 +78,7 @@ class PlutoSettings:
         require(self.frequency_hz in limits.rx_lo_hz, "frequency_hz", self.frequency_hz, allowed)
         limits.sample_rate_hz.check("sample_rate_hz", self.sample_rate_hz)
         limits.rx_gain_db(self.frequency_hz).check("rx_gain_db", self.rx_gain_db)
-        real("tx_attenuation_db", self.tx_attenuation_db, -limits.tx_gain_db.high, -limits.tx_gain_db.low)
+        limits.tx_gain_db.check("tx_gain_db", self.tx_gain_db)
         integer("buffer_samples", self.buffer_samples, 1024, 1 << 22)
         integer("primed_buffers", self.primed_buffers, 1, 64)
         Numerology(**self.numerology())
@@ -90,8 +99,8 @@ class PlutoSettings:
 
     @property
     def max_cfo_rad(self) -> float:
-        """Two crystals that are off by 20 ppm each."""
-        return min(1.5, 2 * math.pi * 40e-6 * self.frequency_hz / self.sample_rate_hz)
+        """The largest carrier frequency offset that a client searches, in rad/sample."""
+        return max_cfo_rad(self.frequency_hz, self.sample_rate_hz, self.crystal_ppm)
 
 
 class PlutoBlocks:
@@ -129,7 +138,7 @@ class PlutoBlocks:
         self.transmitter.set_bandwidth(rate)
         self.transmitter.set_frequency(frequency)
         self.transmitter.set_samplerate(rate)
-        self.transmitter.set_attenuation(0, settings.tx_attenuation_db)
+        self.transmitter.set_attenuation(0, -settings.tx_gain_db)
         self.transmitter.set_filter_params("Auto", "", 0, 0)
 
     def leave(self) -> list[str]:

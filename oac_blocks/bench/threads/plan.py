@@ -6,11 +6,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from oac_blocks.bench.config import Clock as Clock
+from oac_blocks.bench.settings import AMPLITUDE, CRYSTAL_PPM, RADIO_RATE_HZ, TRIGGER_AMPLITUDE, max_cfo_rad
 from oac_blocks.dsp.channel.fading import PROFILES
 from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.dsp.receive.client_stream import Status
@@ -20,11 +22,9 @@ from oac_blocks.dsp.waveform.round_layout import Kind, RoundLayout
 from oac_blocks.loop.closed_loop import Arrivals, ClientView, LoopSettings, Plan
 from oac_blocks.radio.base import StreamConfig
 
-Clock = Literal["wall", "lock-step"]
 CLOCKS: tuple[Clock, ...] = get_args(Clock)
 Floats = npt.NDArray[np.float64]
 _BLOCK_SECONDS = 16e-3  # of a stream that must bear a busy machine
-_PPM_SEARCHED = 25.0  # of either crystal against the other
 _LONGEST_ECHO_SECONDS = max(PROFILES["etu"].delays_seconds)  # 5 us: echoes of a town
 _SIGMAS_IN_PREFIX = 4.0  # offsets of this many standard deviations still lie inside the prefix
 
@@ -38,7 +38,7 @@ class BenchSettings:
     """``clock`` "wall": the server's streams go on between rounds. "lock-step": they wait, as the radios' time does."""
 
     clients: int = 2
-    num: Numerology = field(default_factory=lambda: Numerology(sample_rate_hz=2.5e6))
+    num: Numerology = field(default_factory=lambda: Numerology(sample_rate_hz=RADIO_RATE_HZ))
     votes: int = 768  # of a payload round that has none: its length
     repeats: int = 1
     groups: int = 2
@@ -47,8 +47,8 @@ class BenchSettings:
     slot_samples: int = 8192
     max_cfo_rad: float = 0.175
     stream: StreamConfig = field(default_factory=lambda: StreamConfig(4096, 8, 4, 2))
-    amplitude: float = 0.1  # of a subcarrier, full scale is 1
-    trigger_amplitude: float = 0.3
+    amplitude: float = AMPLITUDE
+    trigger_amplitude: float = TRIGGER_AMPLITUDE
     pause_blocks: int = 4  # from the end of a round to the next trigger
     reopens: bool = True  # both streams after a gap: a queue that ran empty once would soon do so again
     retry_seconds: float = 1.0  # before a radio that is gone is looked for again
@@ -100,12 +100,12 @@ def settings_for(
     votes: int = 768,
     repeats: int = 1,
     groups: int = 2,
+    crystal_ppm: float = CRYSTAL_PPM,
 ) -> BenchSettings:
     """Blocks as long as the clock wants them, and as much frequency offset as crystals may have at this carrier."""
     require(clock in CLOCKS, "clock", repr(clock), f"one of {', '.join(CLOCKS)}")
-    # 2.4 GHz at 2.5 Msps is 0.15; never less than the default, for other crystals may be worse.
-    cfo = max(0.175, 2 * math.pi * 1e-6 * _PPM_SEARCHED * frequency_hz / num.sample_rate_hz)
-    common = {"votes": votes, "repeats": repeats, "groups": groups, "max_cfo_rad": min(cfo, 1.5)}
+    cfo = max_cfo_rad(frequency_hz, num.sample_rate_hz, crystal_ppm)
+    common = {"votes": votes, "repeats": repeats, "groups": groups, "max_cfo_rad": cfo}
     if clock == "lock-step":
         # The air does not wait for a radio that is gone: in a second of the host many rounds may pass.
         return BenchSettings(clients, num, clock=clock, retry_seconds=0.1, **common)  # type: ignore[arg-type]

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from oac_blocks.bench.config import RadiosSection
+from oac_blocks.bench.settings import CRYSTAL_PPM, RADIO_RATE_HZ, RX_GAIN_DB, TX_GAIN_DB
 from oac_blocks.bench.threads.bench import Bench, BenchSettings, RoundOutcome, loop_settings
 from oac_blocks.bench.threads.plan import CLOCKS, Clock, settings_for
 from oac_blocks.dsp.checks import integer, real, require
@@ -29,10 +31,25 @@ class RadioPlan:
     server: str
     clients: tuple[str, ...]
     frequency_hz: float | None
-    sample_rate_hz: float = 2.5e6
-    rx_gain_db: float = 40.0
-    tx_gain_db: float = -30.0
+    sample_rate_hz: float = RADIO_RATE_HZ
+    rx_gain_db: float = RX_GAIN_DB
+    tx_gain_db: float = TX_GAIN_DB
     clock: Clock = "wall"
+    crystal_ppm: float = CRYSTAL_PPM
+
+    @classmethod
+    def of(cls, radios: RadiosSection, sample_rate_hz: float) -> RadioPlan:
+        """Return the plan that a config asks for."""
+        return cls(
+            radios.server,
+            tuple(radios.clients),
+            radios.frequency_hz or None,
+            sample_rate_hz,
+            radios.rx_gain_db,
+            radios.tx_gain_db,
+            radios.clock,
+            radios.crystal_ppm,
+        )
 
     def __post_init__(self) -> None:
         require(bool(self.server), "server", repr(self.server), "the uri of a radio, as in ip:192.168.2.1")
@@ -59,7 +76,7 @@ class RadioPlan:
 
     def bench_settings(self, num: Numerology | None = None, **more: int) -> BenchSettings:
         num = Numerology(sample_rate_hz=self.sample_rate_hz) if num is None else num
-        return settings_for(len(self.clients), num, self.clock, self.carrier_hz, **more)
+        return settings_for(len(self.clients), num, self.clock, self.carrier_hz, crystal_ppm=self.crystal_ppm, **more)
 
     def probe(self) -> tuple[RadioInfo, ...]:
         """The server's and the clients', in their order. RadioError says who is not there."""
