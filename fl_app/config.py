@@ -142,12 +142,18 @@ class Settings(BaseModel):
         fault = self.radios.fault(n, rate) if self.air.name == "pluto" else ""
         if fault:
             raise ValueError(f"[radios] {fault}")
-        if self.link.radio and (self.air.name, self.air.mode) != ("gnuradio", "onebit"):
+        has_radios = self.has_flowgraphs or self.air.name == "gnuradio"
+        if self.link.radio and not (has_radios and self.air.mode == "onebit"):
             raise ValueError(
-                f"[link] radio = {self.link.radio!r}: radios need [air] name = 'gnuradio' and mode = 'onebit', "
-                f"not {self.air.name!r} and {self.air.mode!r}"
+                f"[link] radio = {self.link.radio!r}: radios need [air] mode = 'onebit' and name = 'gnuradio', or "
+                f"'pluto' with [radios] transport = 'flowgraphs', not {self.air.mode!r} and {self.air.name!r}"
             )
         return self
+
+    @property
+    def has_flowgraphs(self) -> bool:
+        """Does each radio of the bench have a GNU Radio flowgraph of its own?"""
+        return self.air.name == "pluto" and self.radios.transport == "flowgraphs"
 
     def toml(self) -> str:
         """The settings in full, as a file that `load_settings` reads."""

@@ -12,6 +12,7 @@ from fl_app.air.settings import AirSettings
 from fl_app.air.simulation.fading import FadingAir
 from fl_app.air.simulation.ideal import IdealAir
 from fl_app.air.simulation.waveform import WaveformAir
+from oac_blocks.bench.section import ConfigError
 from oac_blocks.dsp.checks import integer, require
 from oac_blocks.dsp.receive.burst_snr import null_bins
 
@@ -44,6 +45,11 @@ def make_air(settings: AirSettings, n_clients: int, seed: int, radios: RadiosSec
         integer("seed", seed, 0)
         require(radios is not None, "radios", None, "the section [radios], for the air 'pluto'")
         assert radios is not None
+        if radios.transport == "flowgraphs":
+            raise ConfigError(
+                "[radios] transport = 'flowgraphs': a flowgraph for each radio needs a server and clients; "
+                "run `fl_app up CONFIG`, or drive all radios from one process with --set radios.transport=threads"
+            )
         from fl_app.air.live.pluto import PlutoAir
 
         return PlutoAir(settings, n_clients, seed, radios)

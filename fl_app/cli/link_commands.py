@@ -14,6 +14,7 @@ import typer
 from fl_app.cli.console import Config, Json, Out, Set, clear_errors, say, settings_from, train_and_show
 from fl_app.cli.interrupt import EXIT_CODE, end_at_once, stop_on_signal
 from fl_app.config import ConfigError, Settings, load_settings
+from fl_app.link.address import reachable
 
 if TYPE_CHECKING:
     from fl_app.runs.metrics import RoundFigures
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 Bind = Annotated[str | None, typer.Option(help="Where to listen: tcp://HOST:PORT or ipc://PATH.")]
 Keys = Annotated[Path | None, typer.Option(help="The folder of the keys that `fl_app keys` made.")]
-Air = Annotated[str | None, typer.Option(help="ideal, fading, waveform or gnuradio.")]
+Air = Annotated[str | None, typer.Option(help="ideal, fading, waveform, gnuradio or pluto.")]
 RADIO_HELP = "Votes go by radio: the address that `fl_app radio` printed, tcp://127.0.0.1:7790 or ipc://FOLDER."
 Radio = Annotated[str | None, typer.Option(metavar="ADDRESS", help=RADIO_HELP)]
 Resume = Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with the run in this folder.")]
@@ -56,8 +57,11 @@ def server(
     with clear_errors():
         if radio is not None:
             _check_radio(radio)
-        name = air if radio is None or resume is not None else air or "gnuradio"
+        name = air
+        if radio is not None and resume is None and air is None:
+            name = None if load_settings(config, changes or []).has_flowgraphs else "gnuradio"
         settings, folder = run_of(config, changes, out, resume, {"air.name": name})
+        radio = radio or radio_address(settings)
         # How this machine is reached is its own business, in a resumed run as well.
         here = {"bind": bind, "radio": radio, "audit_votes": audit_votes or None}
         settings = settings.with_values(link={key: value for key, value in here.items() if value is not None})
@@ -96,6 +100,13 @@ def server(
             link.close()
 
 
+def radio_address(settings: Settings) -> str | None:
+    """Return where the flowgraph beside this process is by default, if radios have one each: as `fl_app radio` does."""
+    from oac_blocks.bench.flows.endpoints import BENCH_PORT
+
+    return settings.link.radio or (f"tcp://127.0.0.1:{BENCH_PORT}" if settings.has_flowgraphs else None)
+
+
 def _check_radio(address: str) -> None:
     """Before a run's folder is made for it."""
     from fl_app.link.radio_bench import checked
@@ -105,10 +116,19 @@ def _check_radio(address: str) -> None:
 
 
 def client(
-    server: Annotated[str, typer.Option(help="The server's endpoint, tcp://HOST:PORT.")],
     number: Annotated[int, typer.Option("--id", min=0, help="Which of the run's clients this is, from 0.")],
+    config: Annotated[
+        str | None,
+        typer.Argument(
+            help="The server's config: the client takes part only in a run of it. Its [link] bind is the default of "
+            "--server; with flowgraphs for [radios], votes go to the one that `fl_app radio` runs here."
+        ),
+    ] = None,
+    server: Annotated[str | None, typer.Option(help="The server's endpoint, tcp://HOST:PORT.")] = None,
     keys: Keys = None,
-    config: Annotated[str | None, typer.Option(help="Take part only if the server has this very config.")] = None,
+    config_option: Annotated[
+        str | None, typer.Option("--config", help="Take part only if the server has this very config.")
+    ] = None,
     changes: Set = None,
     data_root: Annotated[str | None, typer.Option(help="Where the data set's files are on this machine.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1.")] = None,
@@ -120,10 +140,23 @@ def client(
 
     Example: fl_app client --server tcp://192.168.1.2:7780 --id 0 --keys keys
     Example: fl_app client --server tcp://127.0.0.1:7780 --id 0 --radio tcp://127.0.0.1:7790
+    Example: fl_app client bench.toml --id 0
     """
     with clear_errors():
-        if changes and config is None:
+        if config is not None and config_option is not None:
+            raise ConfigError("CONFIG and --config say the same thing: give one of them")
+        named = config or config_option
+        if changes and named is None:
             raise ConfigError("--set changes the config that --config names: give both")
+        settings = None if named is None else load_settings(named, changes or [])
+        if server is None:
+            if settings is None or config is None:
+                raise ConfigError(
+                    "say --server tcp://HOST:PORT, or a CONFIG whose [link] bind is the server's endpoint"
+                )
+            server = reachable(settings.link.bind)
+        if config is not None and settings is not None:
+            radio = radio or radio_address(settings)
         from fl_app.link.caller import Caller
         from fl_app.link.client import STOPPED, Client
         from fl_app.link.keys import client_keys
@@ -136,7 +169,7 @@ def client(
         if device is not None:
             local["run"]["device"] = device
         trainer: Trainer = RandomVoter(number) if no_training else ModelTrainer(number, local)
-        own_hash = "" if config is None else config_hash(load_settings(config, changes or []))
+        own_hash = "" if settings is None else config_hash(settings)
         own_radio = None
         if radio is not None:
             from fl_app.link.radio_bench import OwnRadio
@@ -188,11 +221,12 @@ def up(
 ) -> None:
     """Start server and clients on this machine, and show them on one screen. Ctrl-C takes all of it down.
 
+    With [air] name = "pluto" and [radios] transport = "flowgraphs", the flowgraph of each radio is started as well.
+
     Example: fl_app up quickstart --set clients.n=4
+    Example: fl_app up bench.toml
     """
     with clear_errors():
-        if air == "pluto":
-            raise ConfigError("--air pluto drives all radios from one process: fl_app train --air pluto")
         settings, folder = run_of(config, changes, out, resume, {"air.name": air})
         from fl_app.link.up import bring_up
 

@@ -30,3 +30,11 @@ def on_loopback(endpoint: str) -> str:
     match = _TCP.fullmatch(endpoint)
     assert match is not None
     return f"tcp://127.0.0.1:{match['port']}"
+
+
+def reachable(bind: str) -> str:
+    """Return the endpoint by which a client on the same machine reaches a server that listens at ``bind``."""
+    for everywhere in ("tcp://0.0.0.0:", "tcp://*:"):
+        if bind.startswith(everywhere):
+            return f"tcp://127.0.0.1:{bind.removeprefix(everywhere)}"
+    return bind

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The whole bench on one machine: a server and its clients as processes, one screen, and nothing left behind.
+"""The whole bench on one machine: server, clients and flowgraphs as processes, one screen, and nothing left behind.
 
 The processes talk over a Unix socket in a folder that only this user can enter. They die with this process, however it
 ends: Linux sends them a signal (PR_SET_PDEATHSIG).
@@ -32,11 +32,13 @@ from fl_app.config import Settings
 from fl_app.processes.child import ends_with_parent
 from fl_app.processes.private_folder import PrivateFolder
 from fl_app.runs.run_folder import RunFolder
+from oac_blocks.bench.flows.endpoints import client_folder
 
 COMMAND = [sys.executable, "-m", "fl_app"]
 LOOK_SECONDS = 0.1
 LEAVE_SECONDS = 5.0  # for clients to leave by themselves, once the server is gone
 KILL_SECONDS = 3.0  # after SIGTERM
+RADIO_SECONDS = 15.0  # likewise, for a flowgraph that leaves its radio as it was found
 LOG_LINES = 8
 STARTS_AGAIN, STARTS_SECONDS = 5, 600.0  # how often in how long a process that ended is started again
 SERVER, RADIO, CLIENT = "server", "radio", "client-"
@@ -83,9 +85,9 @@ class Bench:
         self.start(name, self._arguments[name])
         return True
 
-    def stop(self, name: str) -> None:
-        """Ask it to end, if it is there."""
-        if name in self.running():
+    def stop_radios(self) -> None:
+        """Ask the flowgraphs to end."""
+        for name in filter(is_radio, self.running()):
             self.processes[name].terminate()
 
     def log_of(self, name: str) -> Path:
@@ -116,9 +118,10 @@ class Bench:
             for name in self.running():
                 if number is not None:
                     self.processes[name].send_signal(number)
-            deadline = None if seconds is None else time.monotonic() + seconds
-            for process in self.processes.values():
-                left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            started = time.monotonic()
+            for name, process in self.processes.items():
+                most = RADIO_SECONDS if number == signal.SIGTERM and is_radio(name) else seconds
+                left = None if most is None else max(0.0, started + most - time.monotonic())
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(left)
         for process in self.processes.values():  # what they started is in their groups
@@ -132,6 +135,11 @@ class Bench:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.take_down(0.0)
+
+
+def is_radio(name: str) -> bool:
+    """Is the process of this name a flowgraph?"""
+    return name.startswith(RADIO)
 
 
 def bring_up(settings: Settings, run: RunFolder, as_json: bool, no_training: bool) -> int:
@@ -166,7 +174,7 @@ def _run_bench(
             with _live(Console(stderr=True), screen) as refresh:
                 _watch(bench, server, screen, should_stop, refresh)
             code = server.wait()
-            bench.stop(RADIO)
+            bench.stop_radios()
             # Without the server's word that the run is over clients would wait for it to come back.
             bench.take_down(LEAVE_SECONDS if code == 0 else 0.0)
             if code and not should_stop():
@@ -190,18 +198,33 @@ def _start_all(
         config.write_text(settings.toml(), encoding="utf-8")
         arguments = ["server", str(config), "--out", str(run.path)]
     arguments += ["--bind", endpoint, "--status-lines"]
-    options = ["--no-training"] if no_training else []
-    if settings.air.name == "gnuradio" and settings.air.mode == "onebit" and not settings.link.radio:
-        loopback = ["--loopback", str(settings.clients.n), "--folder", str(place)]
-        bench.start(RADIO, ["radio", str(config), *loopback])
-        options += ["--radio", f"ipc://{place}"]
+    radios = _start_radios(bench, settings, config, place)
+    if radios:
         arguments += ["--radio", f"ipc://{place}", "--audit-votes"]
     elif settings.link.radio:
-        options += ["--radio", settings.link.radio]
+        radios = [settings.link.radio] * settings.clients.n
     server = bench.start(SERVER, arguments, subprocess.PIPE)
     for number in range(settings.clients.n):
-        bench.start(f"{CLIENT}{number}", ["client", "--server", endpoint, "--id", str(number), *options])
+        own = ["--radio", radios[number]] if radios else []
+        own += ["--no-training"] if no_training else []
+        bench.start(f"{CLIENT}{number}", ["client", "--server", endpoint, "--id", str(number), *own])
     return server
+
+
+def _start_radios(bench: Bench, settings: Settings, config: Path, place: Path) -> list[str]:
+    """Start the flowgraphs, if there are to be any, and return where each client gives its votes to its own."""
+    n = settings.clients.n
+    if settings.link.radio:  # they run already
+        return []
+    if settings.has_flowgraphs:
+        bench.start(f"{RADIO}-server", ["radio", str(config), "--bench", str(place)])
+        for number in range(n):
+            bench.start(f"{RADIO}-{number}", ["radio", str(config), "--client", str(number), "--bench", str(place)])
+        return [f"ipc://{client_folder(place, number)}" for number in range(n)]
+    if settings.air.name == "gnuradio" and settings.air.mode == "onebit":
+        bench.start(RADIO, ["radio", str(config), "--loopback", str(n), "--folder", str(place)])
+        return [f"ipc://{place}"] * n
+    return []
 
 
 def _watch(
@@ -237,12 +260,14 @@ def _look_after(bench: Bench, screen: Screen, asked: bool) -> None:
     """Start again what ended before the run was over. A client that keeps ending stays away, and the others go on."""
     for name in bench.ended():
         code = bench.processes[name].returncode
-        if name == SERVER or asked or (name != RADIO and code == 0):  # 0: the server has told it that the run is over
+        if name == SERVER or asked or (code == 0 and not is_radio(name)):  # 0: told by the server that the run is over
             continue
-        what = "the flowgraph" if name == RADIO else f"client {name.removeprefix(CLIENT)}"
+        what = f"client {name.removeprefix(CLIENT)}"
+        if is_radio(name):
+            what = "the flowgraph" if name == RADIO else f"the flowgraph {name}"
         if bench.start_again(name):
             screen.note(f"{what} ended with code {code}; it is started again")
-        elif name == RADIO:
+        elif is_radio(name):
             raise BenchError(f"{what} has ended {1 + STARTS_AGAIN} times; {bench.last_words(name)}")
         else:
             screen.ended(int(name.removeprefix(CLIENT)), code)

@@ -52,6 +52,8 @@ def _radios(**changes):
         (_radios(frequency_hz=30e6), "[radios] frequency_hz must be from 70000000"),
         (_radios(sample_rate_hz=-1.0), "[air] sample_rate_hz = -1.0: must be greater than 0"),
         (_radios(sample_rate_hz=1e5), "[radios] sample_rate_hz must be from 520833"),
+        (_radios(transport="thread"), "[radios] transport = 'thread': did you mean 'threads'? There are threads,"),
+        (_radios() | {"link": {"radio": "tcp://127.0.0.1:1"}}, "or 'pluto' with [radios] transport = 'flowgraphs'"),
         (_radios(tx_gain_db=1.0), "[radios] tx_gain_db must be from -89.75 to 0 dB"),
         ({"air": {"fading": "rayleich"}}, "[air] fading = 'rayleich': did you mean 'rayleigh'?"),
         ({"air": {"snr_db": 1e9}}, "[air] snr_db = 1000000000.0: must be at most 200"),

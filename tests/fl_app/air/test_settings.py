@@ -7,6 +7,7 @@ from typing import get_args
 import pytest
 
 from fl_app.air import AIR_NAMES, AirSettings, make_air
+from oac_blocks.bench.config import RadiosSection
 from oac_blocks.dsp.channel.fading import PROFILES
 
 
@@ -78,3 +79,9 @@ def test_an_inversion_under_which_nobody_would_send_is_refused():
     settings = AirSettings(mode="analog", fading="none", inversion="truncated", least_magnitude=2.0)
     with pytest.raises(ValueError, match="least_magnitude must be small enough"):
         make_air(settings, 2, 0)
+
+
+def test_radios_with_a_flowgraph_each_are_for_the_command_up():
+    radios = RadiosSection(server="ip:a", clients=["ip:b"], transport="flowgraphs", frequency_hz=2.4e9)
+    with pytest.raises(ValueError, match=r"\[radios\] transport = 'flowgraphs': .* `fl_app up CONFIG`"):
+        make_air(AirSettings(name="pluto", sample_rate_hz=2.5e6), 1, 0, radios)

@@ -97,6 +97,19 @@ def test_a_uri_that_no_driver_knows():
     assert "--uri 192.168.2.1: uri must begin with one of ip:, usb:" in refused("--uri", "192.168.2.1")
 
 
+def test_a_config_names_the_radios_and_options_replace_its_values(tmp_path):
+    config = tmp_path / "bench.toml"
+    config.write_text('[radios]\nserver = "ip:127.0.0.1:9"\nclients = ["ip:127.0.0.1:8", "ip:127.0.0.1:7"]\n')
+    assert "[radios] frequency_hz = 0: nothing is transmitted until you name a frequency" in refused(str(config))
+    assert "[radios] tx_gain_db must be from -89.75 to 0" in refused(
+        str(config), "--frequency", "2.45e9", "--tx-attenuation", "90"
+    )
+    tuned = (str(config), "--frequency", "2.45e9")
+    assert "no radio answers at ip:127.0.0.1:9" in refused(*tuned)
+    assert "no radio answers at ip:127.0.0.1:7" in refused(*tuned, "--client", "1")
+    assert "give --tx-gain alone" in refused(*tuned, "--tx-gain", "-3", "--tx-attenuation", "3")
+
+
 def test_a_client_that_the_bench_does_not_have():
     assert "they are 0 to 1" in refused("--uri", "ip:127.0.0.1:9", "--frequency", "2.45e9", "--client", "2")
 
