@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.fft
 
-from calibration.clocks import STEPS, ClockPiece, Clocks
+from calibration.clocks import ClientClocks
 from calibration.faults import Fault, FaultSchedule
 from oac_blocks.dsp import bounds
+from oac_blocks.dsp.channel.crystal import CrystalSettings
 from oac_blocks.dsp.channel.noise import complex_gaussian
 from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.dsp.phasor import phasors
@@ -109,10 +110,15 @@ class VirtualRadios:
         self._schedule = FaultSchedule(faults)
         require(self._schedule.clients() <= n, "faults", f"client {self._schedule.clients() - 1}", f"below {n}")
         seeds = np.random.SeedSequence(settings.seed).spawn(4)
-        setup, clock, self._noise, self._fading = (np.random.default_rng(seed) for seed in seeds)
-        rate = layout.num.sample_rate_hz
-        ppm = settings.ppm * setup.uniform(-1, 1, n)
-        self._clocks = Clocks(ppm, settings.walk_ppm, rate, clock, settings.wobble_ppm, settings.wobble_seconds)
+        setup, turns, self._noise, self._fading = (np.random.default_rng(seed) for seed in seeds)
+        crystals = [
+            CrystalSettings(
+                float(ppm), settings.walk_ppm, settings.wobble_ppm, settings.wobble_seconds, float(turns.random())
+            )
+            for ppm in settings.ppm * setup.uniform(-1, 1, n)
+        ]
+        self._clocks = ClientClocks(crystals, layout.num.sample_rate_hz, seeds[1])
+        self._begin = 0.0  # time of the server at which the next round begins, in samples
         quarter = layout.slot_samples / 4
         self.stream_offset_samples = setup.uniform(-quarter, quarter, n)
         self.delay_samples = setup.uniform(0.5, 20.0, n)
@@ -126,16 +132,16 @@ class VirtualRadios:
     def play(self, plan: Plan) -> RoundResult:
         """One round by these orders."""
         gaps = self._strike(plan.round)
-        piece = self._clocks.advance(self.settings.interval)
-        sent_at = piece.begin + self._noise.uniform(0, 1)  # the trigger's first sample, at the server
+        begin, self._begin = self._begin, self._begin + self.settings.interval
+        sent_at = begin + self._noise.uniform(0, 1)  # the trigger's first sample, at the server
         taps = self._draw_taps(plan.round)
-        triggers = self._triggers(piece, sent_at, taps)
+        triggers = self._triggers(sent_at, taps)
         for fault in self._schedule.now(plan.round, "false_trigger"):
             triggers.count[fault.client] += fault.value
 
         orders = [order for order in plan.orders if self._responds(order, plan.round)]
         answers = tuple(self._answer(order, triggers) for order in orders)
-        air = self._on_air(orders, plan.kind, piece, sent_at, triggers, taps)
+        air = self._on_air(orders, plan.kind, sent_at, triggers, taps)
         noise_power = 10 ** (-self.settings.snr_db / 10)
         noise_power += sum(10 ** (fault.value / 10) for fault in self._schedule.now(plan.round, "interferer"))
         hear = self._hear_sequences if plan.kind == "acquire" else self._hear_frame
@@ -144,7 +150,8 @@ class VirtualRadios:
         residual = air.delays.mean(axis=1) + _mean_excess(self._spreads(plan.round))
         place = np.where(np.isfinite(measured[0]), self._places(plan.kind), np.nan)
         arrivals = Arrivals(plan.round, plan.kind, triggers.own_sample, *np.vstack((measured, place)))
-        return RoundResult(gaps, answers, arrivals, residual, piece.rates[:, STEPS // 4].copy())
+        clock_ppm = self._clocks.rates_ppm(begin + self.settings.interval / 4)
+        return RoundResult(gaps, answers, arrivals, residual, clock_ppm)
 
     def _places(self, kind: Kind) -> Floats:
         """Where after its answer's first sample each client is measured, (N,)."""
@@ -164,7 +171,6 @@ class VirtualRadios:
         self,
         orders: list[Order],
         kind: Kind,
-        piece: ClockPiece,
         sent_at: float,
         triggers: _Triggers,
         taps: Complex,
@@ -182,10 +188,12 @@ class VirtualRadios:
         else:
             starts = layout.frame(self.settings.votes).sync_starts_samples()[:, None].astype(np.float64)
         wanted = sent_at + layout.answer_samples
-        delays = [piece.time_of(laid + start * stretch) + self.delay_samples - wanted - start for start in starts]
+        delays = [
+            self._clocks.time_of(laid + start * stretch) + self.delay_samples - wanted - start for start in starts
+        ]
         clients = np.array([order.client for order in orders], np.int64)
         answering = np.isin(np.arange(layout.clients), clients)[:, None]
-        turn = self._true_cfo(piece, wanted) - self._cfo
+        turn = self._true_cfo(wanted) - self._cfo
         return _OnAir(clients, np.where(answering, np.transpose(delays), np.nan), gains, taps, turn)
 
     def _strike(self, round_: int) -> tuple[tuple[int, int, str], ...]:
@@ -193,7 +201,7 @@ class VirtualRadios:
         for fault in self._schedule.now(round_, "jump"):
             self.stream_offset_samples[fault.client] += fault.value
         for fault in self._schedule.now(round_, "clock_step"):
-            self._clocks.ppm[fault.client] += fault.value
+            self._clocks.step(fault.client, fault.value, self._begin)
         gaps = []
         for fault in self._schedule.now(round_, "gap"):
             self.stream_offset_samples[fault.client] += fault.value
@@ -225,18 +233,17 @@ class VirtualRadios:
         taps[alone, 0] = np.exp(1j * np.angle(drawn[alone, 0]))
         return taps
 
-    def _true_cfo(self, piece: ClockPiece, time: float) -> Floats:
-        """The client's carrier above the server's, rad/sample: both come from the crystal."""
-        index = int(np.clip((time - piece.begin) // piece.step, 0, piece.rates.shape[1] - 1))
-        hertz = 1e-6 * piece.rates[:, index] * self.settings.carrier_hz
+    def _true_cfo(self, time: float) -> Floats:
+        """Return the clients' carriers above the server's, rad/sample: the crystal makes clock and carrier."""
+        hertz = 1e-6 * self._clocks.rates_ppm(time) * self.settings.carrier_hz
         return 2 * np.pi * hertz / self.settings.layout.num.sample_rate_hz
 
-    def _triggers(self, piece: ClockPiece, sent_at: float, taps: Complex) -> _Triggers:
+    def _triggers(self, sent_at: float, taps: Complex) -> _Triggers:
         """The trigger as each client and the server itself hear it."""
-        arrived = np.append(piece.count_at(sent_at + self.delay_samples), sent_at)
+        arrived = np.append(self._clocks.count_at(sent_at + self.delay_samples), sent_at)
         first = np.floor(arrived)
         # A client whose carrier is high hears the server low.
-        cfo = np.append(-self._true_cfo(piece, sent_at), 0.0)
+        cfo = np.append(-self._true_cfo(sent_at), 0.0)
         paths = np.zeros((len(first), taps.shape[1]), np.complex128)
         paths[:-1] = taps * self._amplitude[:, None]
         paths[-1, 0] = 1.0

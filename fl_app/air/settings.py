@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 from fl_app.air.base import Mode
 from oac_blocks.bench.config import WaveformSection
 from oac_blocks.bench.section import Section, optional
+from oac_blocks.dsp.channel.crystal import MAX_PPM
 from oac_blocks.dsp.channel.fading import Fading
-from oac_blocks.dsp.channel.multiple_access import MAX_PPM
 from oac_blocks.dsp.checks import integer, require
 from oac_blocks.dsp.waveform.analog import Inversion
 

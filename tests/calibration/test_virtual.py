@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibration.clocks import Clocks
+from calibration.clocks import ClientClocks
 from calibration.faults import Fault
 from calibration.simulation import loop_for, play, simulate
 from calibration.virtual import VirtualRadios, VirtualSettings
+from oac_blocks.dsp.channel.crystal import CrystalSettings
 from oac_blocks.dsp.waveform.round_layout import RoundLayout
 from oac_blocks.loop.closed_loop import Order, Plan
 
@@ -29,30 +30,24 @@ def free_run(radios, round_=0, kind="payload", corrections=None):
 @given(ppm=st.lists(st.floats(-200, 200), min_size=1, max_size=4), seed=st.integers(0, 99))
 @settings(max_examples=25, deadline=None)
 def test_a_clock_reaches_its_counts_when_it_says(ppm, seed):
-    clocks = Clocks(ppm, 1.0, 20e6, np.random.default_rng(seed), 1.0)
-    clocks.advance(1_000_000)
-    piece = clocks.advance(800_000)
-    time = piece.begin + np.random.default_rng(seed).uniform(0, 800_000, len(ppm))
-    np.testing.assert_allclose(piece.time_of(piece.count_at(time)), time, atol=1e-6)
+    crystals = [CrystalSettings(one, 1.0, 1.0) for one in ppm]
+    clocks = ClientClocks(crystals, 20e6, np.random.SeedSequence(seed))
+    time = 1e6 + np.random.default_rng(seed).uniform(0, 800_000, len(ppm))
+    np.testing.assert_allclose(clocks.time_of(clocks.count_at(time)), time, atol=1e-6)
 
 
 def test_a_clock_without_a_walk_keeps_its_rate():
-    piece = Clocks([-20.0, 5.0], 0.0, 20e6, np.random.default_rng(1)).advance(1_000_000)
-    np.testing.assert_allclose(piece.count_at(np.full(2, 1e6)), [1e6 - 20, 1e6 + 5])
+    clocks = ClientClocks([CrystalSettings(-20.0), CrystalSettings(5.0)], 20e6, np.random.SeedSequence(1))
+    np.testing.assert_allclose(clocks.count_at(np.full(2, 1e6)), [1e6 - 20, 1e6 + 5])
+    np.testing.assert_allclose(clocks.rates_ppm(1e6), [-20, 5])
+    clocks.step(0, 3.0, 2e6)
+    np.testing.assert_allclose(clocks.count_at(np.full(2, 3e6)), [3e6 - 60 + 3, 3e6 + 15])
 
 
 def test_the_walk_has_its_standard_deviation_after_a_second():
-    clocks = Clocks(np.zeros(2000), 0.3, 20e6, np.random.default_rng(1))
-    for _ in range(25):
-        clocks.advance(800_000)  # a second in all
+    clocks = ClientClocks([CrystalSettings(walk_ppm=0.3)] * 2000, 20e6, np.random.SeedSequence(1))
     # The standard error of a standard deviation of 2,000 is 0.3 / sqrt(4000) = 0.005.
-    assert np.std(clocks.ppm) == pytest.approx(0.3, abs=0.02)
-
-
-def test_pieces_join():
-    clocks = Clocks([20.0], 1.0, 20e6, np.random.default_rng(1), 1.0)
-    one, two = clocks.advance(500_000), clocks.advance(500_000)
-    assert one.count_at(np.array([500_000.0])) == pytest.approx(two.count_at(np.array([500_000.0])), abs=1e-6)
+    assert np.std(clocks.rates_ppm(20e6)) == pytest.approx(0.3, abs=0.02)
 
 
 def test_left_alone_a_client_is_off_by_its_stream_offset_delay_and_drift():
@@ -135,7 +130,7 @@ def test_the_same_seed_gives_the_same_run():
         (lambda: VirtualRadios(QUIET, [Fault(0, 3, "miss")]), "faults"),
         (lambda: Fault(0, 0, "flood"), "kind"),
         (lambda: Fault(-1, 0, "miss"), "round"),
-        (lambda: Clocks([], 0.0, 20e6, np.random.default_rng(1)), "ppm"),
+        (lambda: ClientClocks([], 0.0, np.random.SeedSequence(1)), "sample_rate_hz"),
     ],
 )
 def test_bad_input(call, match):

@@ -5,8 +5,8 @@ import contextlib
 
 import pytest
 
+from oac_blocks.dsp.channel.crystal import CrystalSettings
 from oac_blocks.radio.virtual.air.air_settings import VirtualAirSettings
-from oac_blocks.radio.virtual.air.crystal import CrystalSettings
 from oac_blocks.radio.virtual.server import VirtualPlutos
 
 UNITY_TX_GAIN_DB, UNITY_RX_GAIN_DB = -10, 50  # together they make up for the path loss, 40 dB

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oac_blocks.dsp.channel.crystal import CrystalSettings
 from oac_blocks.radio.virtual.air.air_settings import VirtualAirSettings, spread
-from oac_blocks.radio.virtual.air.crystal import CrystalSettings
 from oac_blocks.radio.virtual.air.shared_air import SharedAir
 from oac_blocks.radio.virtual.faults import KINDS, RadioFault, parse_fault
 from tests.support.polling import DEADLINE_SECONDS

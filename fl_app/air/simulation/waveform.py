@@ -20,7 +20,7 @@ from fl_app.air.settings import AirSettings
 from fl_app.air.simulation import front_end
 from fl_app.air.simulation.arrivals import Arrivals
 from fl_app.air.simulation.clipping import clip_entries
-from fl_app.air.simulation.clocks import Clocks
+from fl_app.air.simulation.clocks import RoundClocks
 from fl_app.air.simulation.gains import mean_gain
 from fl_app.air.simulation.levels import Levels, analog_levels, onebit_levels
 from fl_app.air.simulation.path import Path, draw_path
@@ -45,7 +45,7 @@ class WaveformAir(SimulatedAir):
     def __init__(self, settings: AirSettings, n_clients: int, seed: int) -> None:
         super().__init__(settings, n_clients, seed)
         self.num = settings.numerology()
-        self.clocks = Clocks(settings, n_clients, seed)
+        self.clocks = RoundClocks(settings, n_clients, seed)
         self.arrivals = Arrivals(settings, n_clients, seed)
         self.mean_gain = mean_gain(settings) if self.mode == "analog" else 1.0
         # More clients than shifts share them; only following each client's timing would suffer by it.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The channel: fading, noise, clocks and resampling; for whole bursts, and for streams without an end."""
 
+from oac_blocks.dsp.channel.crystal import MAX_PPM, Crystal, CrystalSettings
 from oac_blocks.dsp.channel.multiple_access import (
-    MAX_PPM,
     Link,
     Receiver,
     Reception,
@@ -16,6 +16,8 @@ from oac_blocks.dsp.channel.multiple_access import (
 
 __all__ = [
     "MAX_PPM",
+    "Crystal",
+    "CrystalSettings",
     "Link",
     "Receiver",
     "Reception",

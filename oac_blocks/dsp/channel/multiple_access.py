@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from oac_blocks.dsp.channel import noise
+from oac_blocks.dsp.channel.crystal import MAX_PPM, walk_path_ppm
 from oac_blocks.dsp.channel.fading import FADINGS, PROFILES, DelayProfile, impulse_responses
 from oac_blocks.dsp.channel.resampling import resample
 from oac_blocks.dsp.checks import complex_array, generator, integer, real, require
 from oac_blocks.dsp.phasor import phasors
 
-MAX_PPM = 1000.0
 _WALK_STEP = 1024  # samples over which a walking clock keeps its rate
 _PIECE = 4096
 _TAIL = 16  # samples behind the latest burst, for the ringing of a fractional delay
@@ -159,14 +159,17 @@ def shift(
 def clock_rates_ppm(
     links: Sequence[Link], sample_rate_hz: float, samples: int, rng: np.random.Generator
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Rate errors in ppm (N, steps), one for each 1,024 server samples, and the rates (N,) after the last one."""
+    """Return rate errors in ppm (N, steps), one for each 1,024 server samples, and the rates (N,) after the last one.
+
+    The law is that of ``crystal``. A burst goes on from the rate that its link names, and nothing is drawn for clocks
+    that do not walk: both decide the random numbers of a training run.
+    """
     steps = -(-samples // _WALK_STEP)
-    start = np.array([[link.clock_ppm] for link in links])
-    sigma = np.array([[link.clock_walk_ppm] for link in links]) * np.sqrt(_WALK_STEP / sample_rate_hz)
-    if not np.any(sigma):
-        return np.repeat(start, steps, axis=1), start[:, 0]
-    walk = np.cumsum(rng.standard_normal((len(links), steps)) * sigma, axis=1)
-    path = np.clip(np.concatenate((start, start + walk), axis=1), -MAX_PPM, MAX_PPM)
+    start = np.array([link.clock_ppm for link in links])
+    walk = np.array([link.clock_walk_ppm for link in links])
+    if not np.any(walk):
+        return np.repeat(start[:, None], steps, axis=1), start
+    path = walk_path_ppm(start, walk, _WALK_STEP / sample_rate_hz, rng.standard_normal((len(links), steps)))
     return path[:, :-1], path[:, -1]
 
 

@@ -36,8 +36,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from oac_blocks.dsp.channel.crystal import MAX_PPM
 from oac_blocks.dsp.channel.front_end import FrontEnd
-from oac_blocks.dsp.channel.multiple_access import MAX_PPM, Link, Receiver
+from oac_blocks.dsp.channel.multiple_access import Link, Receiver
 from oac_blocks.dsp.channel.resampling import BLOCK, HOP
 from oac_blocks.dsp.channel.streaming_link import MAX_ECHO_SAMPLES, Direction, LinkStream
 from oac_blocks.dsp.checks import integer, real, require

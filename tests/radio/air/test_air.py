@@ -4,10 +4,10 @@
 import numpy as np
 import pytest
 
+from oac_blocks.dsp.channel.crystal import CrystalSettings
 from oac_blocks.dsp.channel.fading import PROFILES
 from oac_blocks.dsp.channel.resampling import HOP
 from oac_blocks.radio.virtual.air.air_settings import VirtualAirSettings
-from oac_blocks.radio.virtual.air.crystal import CrystalSettings
 from oac_blocks.radio.virtual.air.echoes import Echoes
 from oac_blocks.radio.virtual.air.shared_air import SharedAir
 

@@ -7,8 +7,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from oac_blocks.dsp.channel.crystal import Crystal, CrystalSettings
 from oac_blocks.radio.virtual.air.air_settings import VirtualAirSettings
-from oac_blocks.radio.virtual.air.crystal import Crystal, CrystalSettings
 from oac_blocks.radio.virtual.air.shared_air import SharedAir
 from oac_blocks.radio.virtual.air.transmitter import PIECE
 from oac_blocks.radio.virtual.faults import RadioFault

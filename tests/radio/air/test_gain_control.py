@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oac_blocks.dsp.channel.crystal import CrystalSettings
 from oac_blocks.radio import ad9361
 from oac_blocks.radio.virtual.air.air_settings import VirtualAirSettings
-from oac_blocks.radio.virtual.air.crystal import CrystalSettings
 from oac_blocks.radio.virtual.air.gain_control import AIM_DB, GainControl, settled_db
 from oac_blocks.radio.virtual.air.shared_air import SharedAir
 

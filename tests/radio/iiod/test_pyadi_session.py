@@ -9,8 +9,8 @@ import math
 import numpy as np
 import pytest
 
+from oac_blocks.dsp.channel.crystal import CrystalSettings
 from oac_blocks.radio.virtual.air.air_settings import CABLE_DB, FULL_SCALE_DBM, NOISE_FIGURE_DB, VirtualAirSettings
-from oac_blocks.radio.virtual.air.crystal import CrystalSettings
 from oac_blocks.radio.virtual.server import VirtualPlutos
 from tests.support.polling import until
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from oac_blocks.radio.virtual.air.crystal import CrystalSettings
+from oac_blocks.dsp.channel.crystal import CrystalSettings
 
 LSB = 16  # of the transmitter's 16-bit words: the converters have 12 bits
 UNITY_TX_GAIN_DB, UNITY_RX_GAIN_DB = -10, 50  # together they make up for the path loss, 40 dB

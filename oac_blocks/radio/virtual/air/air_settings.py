@@ -9,10 +9,10 @@ from typing import Literal
 
 import numpy as np
 
+from oac_blocks.dsp.channel.crystal import CrystalSettings
 from oac_blocks.dsp.channel.fading import FADINGS, PROFILES
 from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.radio.ad9361 import CHIPS
-from oac_blocks.radio.virtual.air.crystal import CrystalSettings
 
 CHANNELS = ("none", *PROFILES)
 MOST_RADIOS = 64

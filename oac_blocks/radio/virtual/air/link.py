@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.fft
 
+from oac_blocks.dsp.channel.crystal import Crystal
 from oac_blocks.dsp.channel.resampling import BLOCK, GUARD, HOP, delay_blocks, series_length
 from oac_blocks.dsp.sample_history import SampleHistory
-from oac_blocks.radio.virtual.air.crystal import Crystal
 from oac_blocks.radio.virtual.air.timeline import Timeline
 
 Samples = npt.NDArray[np.complex64]

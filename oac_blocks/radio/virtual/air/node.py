@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from oac_blocks.dsp.channel.crystal import Crystal
 from oac_blocks.radio.ad9361 import CHIPS
 from oac_blocks.radio.virtual.air import link
 from oac_blocks.radio.virtual.air.air_settings import VirtualAirSettings
-from oac_blocks.radio.virtual.air.crystal import Crystal
 from oac_blocks.radio.virtual.air.gain_control import GainControl, rssi_db
 from oac_blocks.radio.virtual.air.receiver import ReceiveQueue
 from oac_blocks.radio.virtual.air.receiver_noise import ReceiverNoise

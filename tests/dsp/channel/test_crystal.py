@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from oac_blocks.radio.virtual.air.crystal import STEP_SECONDS, Crystal, CrystalSettings
+from oac_blocks.dsp.channel.crystal import STEP_SECONDS, Crystal, CrystalSettings
 
 
 def crystal(seed=1, **settings):
