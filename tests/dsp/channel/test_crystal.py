@@ -4,7 +4,13 @@
 import numpy as np
 import pytest
 
-from oac_blocks.dsp.channel.crystal import STEP_SECONDS, Crystal, CrystalSettings
+from calibration.clocks import ClientClocks
+from fl_app.air.settings import AirSettings
+from fl_app.air.simulation.clocks import RoundClocks
+from oac_blocks.dsp.channel.crystal import MAX_PPM, STEP_SECONDS, Crystal, CrystalSettings, walk_path_ppm
+from oac_blocks.dsp.channel.multiple_access import Link, clock_rates_ppm
+from oac_blocks.dsp.channel.radio_clock import RadioClock
+from oac_blocks.dsp.channel.resampling import HOP
 
 
 def crystal(seed=1, **settings):
@@ -73,3 +79,51 @@ def test_after_hours_own_and_true_time_still_agree():
     own = np.array([2000.0, 2000.001])
     true = one.true_seconds(own)
     assert true + one.lead(true) == pytest.approx(own, abs=1e-11)
+
+
+CLOCKS, WALK_PPM = 400, 0.5
+
+
+def burst_clocks():
+    """The clocks of bursts, in steps of 1,024 samples; here there are 20 in a second."""
+    links = [Link(clock_ppm=5.0, clock_walk_ppm=WALK_PPM)] * CLOCKS
+    rates, ends = clock_rates_ppm(links, 20 * 1024, 20 * 1024, np.random.default_rng(1))
+    return rates[:, 0], ends
+
+
+def stream_clocks():
+    """The clocks of streams, in steps of ``HOP`` samples; here there are 20 in a second."""
+    clocks = [RadioClock(5.0, WALK_PPM, 20 * HOP, 1 << 20, np.random.SeedSequence(i)) for i in range(CLOCKS)]
+    first = [1e6 * clock.step()[1] for clock in clocks]
+    for _ in range(19):
+        for clock in clocks:
+            clock.step()
+    return np.array(first), np.array([1e6 * clock.step()[1] for clock in clocks])
+
+
+def training_clocks():
+    """The clocks of a training run, in steps of one round, which counts as a second."""
+    clocks = RoundClocks(AirSettings(clock_ppm=0.0, clock_walk_ppm=WALK_PPM), CLOCKS, 1)
+    return 5.0 + clocks.ppm(0), 5.0 + clocks.ppm(1)
+
+
+def calibration_clocks():
+    clocks = ClientClocks([CrystalSettings(5.0, WALK_PPM)] * CLOCKS, 20e6, np.random.SeedSequence(1))
+    return clocks.rates_ppm(0.0), clocks.rates_ppm(20e6)
+
+
+@pytest.mark.parametrize("clocks", [burst_clocks, stream_clocks, training_clocks, calibration_clocks])
+def test_all_clocks_follow_one_law(clocks):
+    """They begin with their ppm; after a second the walk has its standard deviation, which 400 draws know to 3.5 %."""
+    first, after_a_second = clocks()
+    assert first == pytest.approx(5.0, abs=1e-6)
+    assert np.std(after_a_second - 5.0) == pytest.approx(WALK_PPM, rel=4 / np.sqrt(2 * CLOCKS))
+    assert np.mean(after_a_second) == pytest.approx(5.0, abs=4 * WALK_PPM / np.sqrt(CLOCKS))
+
+
+def test_the_rate_stays_within_its_bound():
+    path = walk_path_ppm(np.array([999.0, -999.0]), 500.0, 1.0, np.array([[3.0], [-3.0]]))
+    assert path.tolist() == [[999.0, MAX_PPM], [-999.0, -MAX_PPM]]
+    one = crystal(ppm=999)
+    one.add_ppm(500, 0.0)
+    assert one.rate_ppm(1.0) == pytest.approx(MAX_PPM)

@@ -193,7 +193,7 @@ def test_steps_of_a_crystals_rate_add_up_and_are_not_kept():
         piece_by_piece.lead_at(seconds)
     assert at_once.lead_at(2.0) == piece_by_piece.lead_at(2.0)
     assert at_once.lead_at(2.0) == pytest.approx(1e-6 * (5.0 * 2 + 0.5 * 1 + 10.0 * 1), rel=1e-9)
-    assert not piece_by_piece._added
+    assert not piece_by_piece._steps
 
 
 def test_a_crystal_that_nobody_asked_for_hours_needs_little_memory():
