@@ -143,7 +143,7 @@ class Settings(BaseModel):
         if fault:
             raise ValueError(f"[radios] {fault}")
         has_radios = self.has_flowgraphs or self.air.name == "gnuradio"
-        if self.link.radio and not (has_radios and self.air.mode == "onebit"):
+        if self.link.radio and not (has_radios and not self.air.scheme.coherent):
             raise ValueError(
                 f"[link] radio = {self.link.radio!r}: radios need [air] mode = 'onebit' and name = 'gnuradio', or "
                 f"'pluto' with [radios] transport = 'flowgraphs', not {self.air.mode!r} and {self.air.name!r}"

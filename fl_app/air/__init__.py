@@ -5,7 +5,7 @@ air = make_air(AirSettings(name="waveform", mode="onebit", snr_db=20.0), n_clien
 uplink = air.uplink(votes, np.array([0, 1]), t=0)
 """
 
-from fl_app.air.base import Air, Mode, Uplink
+from fl_app.air.base import Air, Unseen, Uplink
 from fl_app.air.make import make_air
 from fl_app.air.settings import AIR_NAMES, SIMULATED_NAMES, AirSettings
 from fl_app.air.votes import expected_vote_error_rate, vote_error_rate
@@ -15,7 +15,7 @@ __all__ = [
     "SIMULATED_NAMES",
     "Air",
     "AirSettings",
-    "Mode",
+    "Unseen",
     "Uplink",
     "expected_vote_error_rate",
     "make_air",

@@ -6,21 +6,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from oac_blocks.dsp.checks import require
-
-Mode = Literal["analog", "onebit"]
+from oac_blocks.dsp.waveform.schemes import Scheme
 
 
 @dataclass(frozen=True, eq=False)
 class Uplink:
     """What the server has of a round after the clients have transmitted."""
 
-    received: npt.NDArray[np.float32]  # (k,): analog, the estimate of equation (7); onebit, the soft votes
+    received: npt.NDArray[np.float32]  # (k,): what the scheme detects: soft votes, or the estimate of equation (7)
     heard: npt.NDArray[np.int64]  # numbers of the clients whose whole payload is in ``received``
     symbols: int  # OFDM symbols used, sync symbols included
     air_seconds: float
@@ -53,7 +52,7 @@ class Air(ABC):
             uplink = air.uplink(payload, clients, t)
     """
 
-    mode: Mode
+    scheme: Scheme
 
     def open(self) -> None:  # noqa: B027 (an air that needs nothing has nothing to open)
         """Get ready for the first round. May be called again after ``close``."""
@@ -77,8 +76,8 @@ class Air(ABC):
         Parameters
         ----------
         payload : array of shape (participants, k), or Unseen
-            Float32 gradient entries in ``analog`` mode, int8 votes -1, 0, +1 in ``onebit`` mode. Any k from 1 on;
-            round 0 sends all d entries.
+            What the scheme's ``check`` accepts: float32 gradient entries, int8 votes. Any k from 1 on; round 0 sends
+            all d entries.
         clients : int64 array of shape (participants,)
             Numbers of the clients, in the order of the rows.
         t : int

@@ -9,7 +9,6 @@ from itertools import pairwise
 
 from fl_app.air.settings import AirSettings
 from oac_blocks.dsp.checks import integer
-from oac_blocks.dsp.waveform import analog, fsk_mv
 from oac_blocks.dsp.waveform.frame import FrameLayout
 
 _TIMING_SIGMAS = 4  # of the arrival's jitter must stay inside the prefix as well
@@ -46,7 +45,7 @@ def longest_burst_symbols(settings: AirSettings) -> int:
 
     Calibration aligns the middle of the burst, so a clock that is off moves the burst's ends by half its drift over
     the burst; that and the jitter must fit before the FFT window (behind it there is twice the room, for echoes too).
-    In analog mode the client's residual frequency, too, may turn its phase only so far.
+    With a coherent scheme the client's residual frequency, too, may turn its phase only so far.
     """
     symbols = settings.max_burst_symbols
     room = early_samples(settings) - _TIMING_SIGMAS * settings.timing_sigma_samples
@@ -55,7 +54,7 @@ def longest_burst_symbols(settings: AirSettings) -> int:
     num = settings.numerology()
     if settings.clock_ppm > 0:
         symbols = min(symbols, math.floor(2 * room / (1e-6 * settings.clock_ppm) / num.symbol_samples))
-    if settings.mode == "analog" and settings.cfo_residual_hz > 0:
+    if settings.scheme.coherent and settings.cfo_residual_hz > 0:
         longest_seconds = _LARGEST_TURN_RAD / (2 * math.pi * settings.cfo_residual_hz)
         symbols = min(symbols, math.floor(longest_seconds / num.symbol_seconds))
     return max(symbols, settings.groups + 1)
@@ -65,10 +64,7 @@ def plan(k: int, settings: AirSettings) -> list[Burst]:
     """The bursts that carry k entries one after the other, as equal as can be."""
     k, num = integer("k", k, 1), settings.numerology()
     payload_symbols = longest_burst_symbols(settings) - settings.groups
-    if settings.mode == "analog":
-        capacity = payload_symbols * num.entries_per_symbol
-    else:
-        capacity = max(1, payload_symbols * num.votes_per_symbol // settings.repeats)
+    capacity = max(1, payload_symbols * settings.scheme.entries_per_symbol(num) // settings.repeats)
     n_bursts = -(-k // capacity)
     edges = [k * i // n_bursts for i in range(n_bursts + 1)]
     return [Burst(first, stop, layout(stop - first, settings)) for first, stop in pairwise(edges)]
@@ -82,8 +78,4 @@ def air_time(bursts: list[Burst]) -> tuple[int, float]:
 def layout(k: int, settings: AirSettings) -> FrameLayout:
     """The frame that carries k entries."""
     num = settings.numerology()
-    if settings.mode == "analog":
-        needed = analog.symbols_needed(k, num)
-    else:
-        needed = fsk_mv.symbols_needed(k, num, settings.repeats)
-    return FrameLayout(needed, num, settings.groups)
+    return FrameLayout(settings.scheme.symbols_needed(k, num, settings.repeats), num, settings.groups)

@@ -59,5 +59,5 @@ def make_air(settings: AirSettings, n_clients: int, seed: int, radios: RadiosSec
             from fl_app.air.live.gnuradio_analog import AnalogGnuradioAir
         except ModuleNotFoundError as error:
             raise ValueError(f"the air 'gnuradio' needs GNU Radio, and there is no module {error.name!r}") from None
-        return (GnuradioAir if settings.mode == "onebit" else AnalogGnuradioAir)(settings, n_clients, seed)
+        return (AnalogGnuradioAir if settings.scheme.coherent else GnuradioAir)(settings, n_clients, seed)
     return _AIRS[settings.name](settings, n_clients, seed)

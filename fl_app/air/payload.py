@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fl_app.air.base import Mode, Unseen
-from oac_blocks.dsp.checks import finite, integer, require
+from fl_app.air.base import Unseen
+from oac_blocks.dsp.checks import integer, require
+from oac_blocks.dsp.waveform.schemes import Scheme
 
 
 def check_payload(
-    payload: npt.ArrayLike | Unseen, clients: npt.ArrayLike, t: int, mode: Mode, n_clients: int
+    payload: npt.ArrayLike | Unseen, clients: npt.ArrayLike, t: int, scheme: Scheme, n_clients: int
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """The payload (participants, k), float32 entries or int8 votes, and the clients' numbers, or a ValueError."""
+    """Return the payload (participants, k) as the scheme takes it, and the clients' numbers; ValueError if wrong."""
     integer("t", t, 0)
     require(not isinstance(payload, Unseen), "payload", "not known here", "the payloads of all clients")
     numbers, array = np.asarray(clients), np.asarray(payload)
@@ -27,17 +28,4 @@ def check_payload(
     shape = f"of shape ({len(numbers)} participants, k >= 1)"
     fits = array.ndim == 2 and array.shape[0] == len(numbers) and array.shape[1] > 0
     require(fits, "payload", f"shape {array.shape}", shape)
-    return (_votes(array) if mode == "onebit" else _entries(array)), numbers.astype(np.int64, copy=False)
-
-
-def _votes(array: npt.NDArray[Any]) -> npt.NDArray[np.int8]:
-    require(array.dtype == np.int8, "payload", array.dtype, "int8 votes in onebit mode")
-    low, high = int(array.min()), int(array.max())
-    require(low >= -1 and high <= 1, "payload", f"values from {low} to {high}", "votes -1, 0 or +1")
-    return array
-
-
-def _entries(array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    require(array.dtype in (np.float32, np.float64), "payload", array.dtype, "float32 entries in analog mode")
-    finite("payload", array)
-    return array.astype(np.float32, copy=False)
+    return scheme.check(array), numbers.astype(np.int64, copy=False)

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from typing import Literal, Self, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from fl_app.air.base import Mode
 from oac_blocks.bench.config import WaveformSection
-from oac_blocks.bench.section import Section, optional
+from oac_blocks.bench.section import Section, nearest, optional
 from oac_blocks.dsp.channel.crystal import MAX_PPM
 from oac_blocks.dsp.channel.fading import Fading
 from oac_blocks.dsp.checks import integer, require
 from oac_blocks.dsp.waveform.analog import Inversion
+from oac_blocks.dsp.waveform.schemes import Scheme, scheme_named, scheme_names
 
 AirName = Literal["ideal", "fading", "waveform", "gnuradio", "pluto"]
 AIR_NAMES: tuple[AirName, ...] = get_args(AirName)
@@ -27,7 +27,7 @@ class _Choice(Section):
     """What stands first in [air]."""
 
     name: AirName = Field("waveform", description="what carries the gradients")
-    mode: Mode = Field("onebit", description="votes on signs, or amplitudes")
+    mode: str = Field("onebit", description="the scheme: onebit (votes on signs), analog (amplitudes)")
 
 
 class AirSettings(WaveformSection, _Choice):
@@ -129,16 +129,30 @@ class AirSettings(WaveformSection, _Choice):
         description="analog: samples, standard deviation of the timing error that the pilot does not show",
     )
 
+    @field_validator("mode")
+    @classmethod
+    def _scheme_is_known(cls, mode: str) -> str:
+        try:
+            return scheme_named(mode).name
+        except ValueError:
+            raise ValueError(nearest(mode, scheme_names())) from None
+
+    @property
+    def scheme(self) -> Scheme:
+        """The scheme that ``mode`` names."""
+        return scheme_named(self.mode)
+
     @model_validator(mode="after")
     def _keys_fit_each_other(self) -> Self:
         integer("max_burst_symbols", self.max_burst_symbols, self.groups + 1)
         if self.name == "pluto":
-            require(self.mode == "onebit", "mode", repr(self.mode), f"'onebit' for the air {self.name!r}")
-        if self.name == "gnuradio" and self.mode == "analog":
+            require(not self.scheme.coherent, "mode", repr(self.mode), f"'onebit' for the air {self.name!r}")
+        if self.name == "gnuradio" and self.scheme.coherent:
             allowed = "0 for the air 'gnuradio' in analog mode, whose clients share the server's clock"
             require(self.clock_ppm == 0, "clock_ppm", self.clock_ppm, allowed)
-        if self.mode == "onebit":
-            require(self.noise_std is None, "noise_std", self.noise_std, "left out in onebit mode (set snr_db)")
-        else:
-            require(self.repeats == 1, "repeats", self.repeats, "1 in analog mode")
+        if not self.scheme.scaled:
+            allowed = f"left out in {self.mode} mode (set snr_db)"
+            require(self.noise_std is None, "noise_std", self.noise_std, allowed)
+        if not self.scheme.repeatable:
+            require(self.repeats == 1, "repeats", self.repeats, f"1 in {self.mode} mode")
         return self

@@ -109,7 +109,7 @@ def radio(
             raise ConfigError("say either --loopback N or --uri URI")
         if loopback is None and uri is None and not radios.is_named:
             raise ConfigError("say either --loopback N or --uri URI, or a CONFIG whose [radios] names the radios")
-        if settings.air.mode != "onebit":
+        if settings.air.scheme.coherent:
             raise ConfigError(f"[air] mode = {settings.air.mode!r}: this flowgraph carries votes, mode 'onebit'")
         if loopback is not None:
             place = folder or stack.enter_context(PrivateFolder("gr-oac-"))

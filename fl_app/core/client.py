@@ -13,10 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from fl_app.air.base import Mode
 from fl_app.core.models import Buffers, build_model, get_buffers, measure_buffers, set_buffers, set_parameters
 from fl_app.core.streams import stream
-from oac_blocks.dsp.waveform.fsk_mv import quantise
+from oac_blocks.dsp.waveform.schemes import scheme_named
 
 EVALUATION_BATCH = 100
 ONEDNN_CHANNEL_BLOCK = 16
@@ -46,7 +45,7 @@ class Task:
     H: int
     lr: float
     batch_size: int
-    mode: Mode
+    scheme: str  # its name, as each process has its own object
     abstain_below: float
     device: str
     threads: int
@@ -66,7 +65,7 @@ class ClientReport:
     """What a client has for round t."""
 
     client: int
-    payload: NDArray[Any] | None  # (k,): float32 entries in analog mode, int8 votes in one-bit mode; None if not here
+    payload: NDArray[Any] | None  # (k,) as the scheme has it; None if it is not here
     loss: float
     seconds: float
     transmits: bool  # False if the gradients were not finite, and the client is silent in this round
@@ -128,18 +127,6 @@ def _draw_batch(data: Samples, batch_size: int, rng: np.random.Generator) -> NDA
     return rng.choice(len(data), min(batch_size, len(data)), replace=False)
 
 
-def payload_of(
-    gradient: NDArray[np.float32],
-    selected: NDArray[np.int64],
-    mode: Mode,
-    coins: np.random.Generator,
-    abstain_below: float = 0.0,
-) -> NDArray[Any]:
-    """The entries where S_t = 1, as the air takes them: numbers in analog mode, votes in one-bit mode."""
-    entries = gradient[selected]
-    return quantise(entries, coins, abstain_below) if mode == "onebit" else entries
-
-
 class ClientGroup:
     """Some of the clients, trained one after the other by one process, and some blocks of the test set.
 
@@ -149,6 +136,7 @@ class ClientGroup:
     def __init__(self, task: Task, clients: dict[int, Samples], test_blocks: dict[int, Samples]) -> None:
         torch.set_num_threads(task.threads)
         self.task, self.clients, self.test_blocks = task, clients, test_blocks
+        self.scheme = scheme_named(task.scheme)
         model: Any = build_model(task.model_name, task.classes, task.channels, task.image_size, task.width)
         self._fresh = get_buffers(model)
         self.model: nn.Module = model.to(task.device, memory_format=fast_layout(model))
@@ -165,7 +153,7 @@ class ClientGroup:
         payload = None
         if np.isfinite(gradient).all():
             coins = stream(task.seed, "coins", broadcast.t, client)
-            payload = payload_of(gradient, broadcast.selected, task.mode, coins, task.abstain_below)
+            payload = self.scheme.payload_of(gradient[broadcast.selected], coins, task.abstain_below)
         return ClientReport(client, payload, loss, time.perf_counter() - started, payload is not None)
 
     def measure(self, t: int, w: NDArray[np.float32]) -> Iterator[tuple[int, Buffers]]:

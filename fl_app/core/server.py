@@ -11,13 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl_app.air.base import Mode
 from fl_app.core.selection import Policy, update_age
-
-
-def direction_of(g: NDArray[np.float32], mode: Mode) -> NDArray[np.float32]:
-    """What the model moves against. One-bit keeps the soft votes in g (FAIR-k sorts by them) and applies their sign."""
-    return np.sign(g) if mode == "onebit" else g
+from oac_blocks.dsp.waveform.schemes import Scheme, scheme_named
 
 
 def step(w: NDArray[np.float32], direction: NDArray[np.float32], eta: float) -> NDArray[np.float32]:
@@ -28,11 +23,12 @@ def step(w: NDArray[np.float32], direction: NDArray[np.float32], eta: float) -> 
 class Server:
     """Holds w_t, g_{t-1}, A_t and S_t between two rounds."""
 
-    def __init__(self, w: NDArray[np.float32], policy: Policy, eta: float, mode: Mode) -> None:
+    def __init__(self, w: NDArray[np.float32], policy: Policy, eta: float, scheme: Scheme | str) -> None:
         if w.ndim != 1 or w.size != policy.d:
             raise ValueError(f"w must have the policy's {policy.d} entries, not shape {w.shape}")
         d = w.size
-        self.policy, self.eta, self.mode = policy, eta, mode
+        self.policy, self.eta = policy, eta
+        self.scheme = scheme_named(scheme) if isinstance(scheme, str) else scheme
         self.w: NDArray[np.float32] = w.astype(np.float32)
         self.g: NDArray[np.float32] = np.zeros(d, np.float32)
         self.age: NDArray[np.int32] = np.zeros(d, np.int32)
@@ -50,7 +46,7 @@ class Server:
             raise ValueError(f"received must be {self.selected.size} finite values, not shape {received.shape}")
         # g_t: fresh where S_t = 1; elsewhere the older value stays, and is applied once more.
         self.g[self.selected] = received
-        self.w = step(self.w, direction_of(self.g, self.mode), self.eta)
+        self.w = step(self.w, self.scheme.direction(self.g), self.eta)
         # A_{t+1}, and S_{t+1} from it: with A_t the entries just refreshed would be picked once more.
         self.age = update_age(self.age, self.selected)
         self.times_sent[self.selected] += 1

@@ -15,7 +15,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from fl_app.link.downlink import Arrays
@@ -267,16 +266,12 @@ class Desk:
         return []
 
     def _payload(self, message: Message, k: int) -> NDArray[Any]:
-        """One vote for each entry, or one finite number: that is all the say that a client has."""
-        if self.terms.mode == "onebit":
-            votes = message.array("payload", "int8", k)
-            if votes.size and (votes.min() < -1 or votes.max() > 1):
-                raise WireError("done: a vote is -1, 0 or +1")
-            return votes
-        entries = message.array("payload", "float32", k)
-        if not np.isfinite(entries).all():
-            raise WireError("done: an entry is not finite")
-        return entries
+        """Return the payload: what the scheme allows for each entry is all the say that a client has."""
+        scheme = self.terms.scheme
+        try:
+            return scheme.check(message.array("payload", scheme.dtype.name, k))
+        except ValueError as error:
+            raise WireError(f"done: {error}") from None
 
     def _on_statistics(self, session: Session, message: Message, _now: float) -> list[Outgoing]:
         job = self._answered_job(session, message, "measure")
@@ -352,7 +347,7 @@ class Desk:
             self._model = Packed.of(self._whole_model())
         self.counts["whole models"] += 1
         session.model_state, session.modelled = self._state, now
-        body = {"mode": self.terms.mode, "eta": self.terms.eta, "checksum": self._checksum}
+        body = {"mode": self.terms.scheme.name, "eta": self.terms.eta, "checksum": self._checksum}
         return self._send(session, "model", body, self._state, self._model)
 
     def _send(

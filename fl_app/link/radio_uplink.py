@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fl_app.air.base import Air, Mode, Unseen, Uplink
+from fl_app.air.base import Air, Unseen, Uplink
 from fl_app.air.live.flow_bursts import CarriedBurst, uplink_in_bursts
 from fl_app.air.live.flow_messages import Decision
 from fl_app.air.settings import AirSettings
@@ -58,8 +58,6 @@ class RadioClients(Protocol):
 class RadioAir(Air):
     """The payloads are at the clients; the server's flowgraph tells what it received, and of whom."""
 
-    mode: Mode = "onebit"
-
     def __init__(
         self,
         settings: AirSettings,
@@ -69,7 +67,7 @@ class RadioAir(Air):
         patience_seconds: float = 0.0,
     ) -> None:
         """patience_seconds: how long payloads are asked for again while radios bring those of too few clients."""
-        self.settings = settings
+        self.settings, self.scheme = settings, settings.scheme
         self._bench, self._clients = bench, clients
         self._min_clients, self._patience_seconds = min_clients, patience_seconds
         self._started = 0.0  # when the burst at hand was begun, on the monotonic clock

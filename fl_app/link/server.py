@@ -75,7 +75,7 @@ class LinkWorkers(InProcess):
         terms = Terms(
             n_clients=settings.clients.n,
             d=server.d,
-            mode=server.mode,
+            scheme=server.scheme,
             eta=server.eta,
             config=settings.toml(),
             config_hash=config_hash(settings),

@@ -10,9 +10,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fl_app.air.base import Mode
 from fl_app.link.downlink import Arrays
 from fl_app.link.wire import NO_ROUND, Frame
+from oac_blocks.dsp.waveform.schemes import Scheme
 
 JobKind = Literal["train", "measure"]
 State = Literal["preparing", "ready"]
@@ -30,7 +30,7 @@ class Terms:
 
     n_clients: int
     d: int
-    mode: Mode
+    scheme: Scheme
     eta: float
     config: str  # TOML
     config_hash: str

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from fl_app.config import ConfigError, Settings, check
@@ -97,9 +96,5 @@ class RandomVoter:
         assert work.kind == "train", "the CNN has no statistics to measure"
         self.before(work.round)
         rng = stream(self._settings.run.seed, "random votes", work.round, self.client)
-        payload: NDArray[Any]
-        if self._settings.air.mode == "onebit":
-            payload = rng.integers(0, 2, work.selected.size, np.int8) * np.int8(2) - np.int8(1)
-        else:
-            payload = rng.standard_normal(work.selected.size, np.float32)
+        payload = self._settings.air.scheme.random_payload(work.selected.size, rng)
         return trained(self._welcome, payload, 0.0, 0.0)

@@ -221,7 +221,7 @@ def _start_radios(bench: Bench, settings: Settings, config: Path, place: Path) -
         for number in range(n):
             bench.start(f"{RADIO}-{number}", ["radio", str(config), "--client", str(number), "--bench", str(place)])
         return [f"ipc://{client_folder(place, number)}" for number in range(n)]
-    if settings.air.name == "gnuradio" and settings.air.mode == "onebit":
+    if settings.air.name == "gnuradio" and not settings.air.scheme.coherent:
         bench.start(RADIO, ["radio", str(config), "--loopback", str(n), "--folder", str(place)])
         return [f"ipc://{place}"] * n
     return []

@@ -106,7 +106,7 @@ def _prepare_common(settings: Settings) -> _Common:
         H=clients.H,
         lr=clients.lr,
         batch_size=clients.batch_size,
-        mode=settings.air.mode,
+        scheme=settings.air.mode,
         abstain_below=clients.abstain_below,
         device=device,
         threads=settings.run.threads,
@@ -125,7 +125,7 @@ def _server(settings: Settings, w: NDArray[np.float32]) -> Server:
         r=min(d, round(chosen.r_ratio * k)),
         rng=stream(settings.run.seed, "policy"),
     )
-    return Server(w, policy, settings.server.lr, settings.air.mode)
+    return Server(w, policy, settings.server.lr, settings.air.scheme)
 
 
 def _load(settings: Settings) -> Dataset:

@@ -98,7 +98,7 @@ class Training:
         """Compare the soft votes with the majority of those that were heard, if their votes are known here."""
         heard = set(uplink.heard.tolist())
         known = [report.payload for report in sending if report.client in heard and report.payload is not None]
-        if self.air.mode != "onebit" or not known or len(known) < len(heard):
+        if not self.air.scheme.decides or not known or len(known) < len(heard):
             return 0, 0
         entries = uplink.entries_of_heard()
         return vote_error_rate(np.stack(known)[:, entries], uplink.received[entries]) if entries.any() else (0, 0)

@@ -116,7 +116,7 @@ class FlowgraphAir(Air, Generic[Process]):
     """An air whose flowgraph runs while the air is open. A resumed run starts a new one."""
 
     def __init__(self, settings: AirSettings, n_clients: int, seed: int) -> None:
-        self.settings, self.mode = settings, settings.mode
+        self.settings, self.scheme = settings, settings.scheme
         self.n_clients = integer("n_clients", n_clients, 1, MAX_CLIENTS)
         self.seed = integer("seed", seed, 0)
         self._flowgraph: Process | None = None
@@ -133,7 +133,7 @@ class FlowgraphAir(Air, Generic[Process]):
 
     def uplink(self, payload: npt.NDArray[Any] | Unseen, clients: npt.NDArray[np.int64], t: int) -> Uplink:
         """Send a round through the flowgraph; it starts now if ``open`` has not started it."""
-        values, numbers = check_payload(payload, clients, t, self.mode, self.n_clients)
+        values, numbers = check_payload(payload, clients, t, self.scheme, self.n_clients)
         self.open()
         assert self._flowgraph is not None
         return self.send(self._flowgraph, values, numbers)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fl_app.air.base import Air, Mode, Unseen, Uplink
+from fl_app.air.base import Air, Unseen, Uplink
 from fl_app.air.live.flow_bursts import CarriedBurst, ballots_of_all, uplink_in_bursts
 from fl_app.air.payload import check_payload
 from fl_app.air.settings import AirSettings
@@ -36,16 +36,14 @@ class PlutoError(RuntimeError):
 
 
 class PlutoAir(Air):
-    """One-bit only. ``open`` looks for the radios and aligns them; a resumed run calibrates anew."""
-
-    mode: Mode = "onebit"
+    """Schemes that need no phase. ``open`` looks for the radios and aligns them; a resumed run calibrates anew."""
 
     def __init__(self, settings: AirSettings, n_clients: int, seed: int, radios: RadiosSection) -> None:
         self.n_clients = integer("n_clients", n_clients, 1, MAX_CLIENTS)
         integer("seed", seed, 0)
         count = len(radios.clients)
         require(count == n_clients, "clients of [radios]", f"{count} uris", f"one uri for each of {n_clients} clients")
-        self.settings = settings
+        self.settings, self.scheme = settings, settings.scheme
         self.alignment: Alignment | None = None
         self._radios = radios
         self._plan = RadioPlan.of(radios, settings.sample_rate_hz)
@@ -96,7 +94,7 @@ class PlutoAir(Air):
             raise PlutoError(f"the radios were not aligned within {alignment.rounds} rounds: {why}{hint}")
 
     def uplink(self, payload: npt.NDArray[Any] | Unseen, clients: npt.NDArray[np.int64], t: int) -> Uplink:
-        values, numbers = check_payload(payload, clients, t, self.mode, self.n_clients)
+        values, numbers = check_payload(payload, clients, t, self.scheme, self.n_clients)
         self.open()
         ballots = ballots_of_all(values, numbers, self.n_clients)
 

@@ -7,6 +7,7 @@ and independent noise xi on each entry. A vote's two energies are drawn independ
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,13 @@ from fl_app.air.base import Unseen, Uplink
 from fl_app.air.bursts import air_time, plan
 from fl_app.air.simulation.clipping import clip_entries
 from fl_app.air.simulation.gains import draw_flat_gains, mean_gain
-from fl_app.air.simulation.levels import analog_levels, onebit_levels
+from fl_app.air.simulation.levels import analog_levels, levels_of, onebit_levels
 from fl_app.air.simulation.simulated import SimulatedAir
 from fl_app.core.streams import stream
 from oac_blocks.dsp.channel.fading import gains
 from oac_blocks.dsp.channel.noise import complex_alpha_stable
+
+Formula = Callable[["FadingAir", npt.NDArray[Any], npt.NDArray[np.int64], int], npt.NDArray[np.float32]]
 
 
 class FadingAir(SimulatedAir):
@@ -28,7 +31,8 @@ class FadingAir(SimulatedAir):
 
     def uplink(self, payload: npt.NDArray[Any] | Unseen, clients: npt.NDArray[np.int64], t: int) -> Uplink:
         values, clients = self.check(payload, clients, t)
-        received = self._votes(values, t) if self.mode == "onebit" else self._mean(values, clients, t)
+        formula = FORMULAS.get(self.scheme.name, FadingAir._subcarriers)
+        received = formula(self, values, clients, t)
         received = clip_entries(received, self.settings.clip_level)
         return Uplink(received, clients, *air_time(plan(values.shape[1], self.settings)))
 
@@ -44,7 +48,12 @@ class FadingAir(SimulatedAir):
         total += pairs.view(np.float32)[: len(total)]
         return total / np.float32(len(entries))
 
-    def _votes(self, votes: npt.NDArray[np.int8], t: int) -> npt.NDArray[np.float32]:
+    def _votes(
+        self,
+        votes: npt.NDArray[np.int8],
+        clients: npt.NDArray[np.int64],  # noqa: ARG002 (which clients they are makes no difference)
+        t: int,
+    ) -> npt.NDArray[np.float32]:
         """Energy for minus energy against, the mean over the copies, in units of one client's subcarrier."""
         noise_power = onebit_levels(self.settings).subcarrier_noise
         exponential = self.settings.fading == "rayleigh" and self.settings.noise_alpha == 2
@@ -75,5 +84,33 @@ class FadingAir(SimulatedAir):
             energies += total.real**2 + total.imag**2
         return energies
 
+    def _subcarriers(self, values: npt.NDArray[Any], clients: npt.NDArray[np.int64], t: int) -> npt.NDArray[np.float32]:
+        """Any scheme without a formula of its own: each subcarrier of each client with an independent gain.
+
+        The gains of a coherent scheme are real, as the clients' precoding leaves them, and one for each client.
+        """
+        settings, scheme, num = self.settings, self.scheme, self.settings.numerology()
+        mean = mean_gain(settings, "flat") if scheme.coherent else 1.0
+        levels = levels_of(settings, values, mean)
+        total: npt.NDArray[np.complex64] | None = None
+        for row, client in zip(values, clients.tolist(), strict=True):
+            rng = stream(self.seed, "air gain", t, client)
+            grid = scheme.encode(row, num, rng=rng, repeats=settings.repeats, scale=levels.scale)
+            if scheme.coherent:
+                grid = grid * draw_flat_gains(1, settings, rng)
+            else:
+                turns = np.exp(2j * np.pi * rng.random(grid.shape, np.float32))
+                grid = grid * gains(grid.shape, settings.fading, rng, settings.rician_k_db) * turns
+            total = grid if total is None else total + grid
+        assert total is not None
+        total = total + self._noise(total.size, levels.subcarrier_noise, t).reshape(total.shape)
+        grid, k = total.astype(np.complex64), values.shape[1]
+        copies, scale = settings.repeats, levels.scale
+        return scheme.detect(grid, k, num, repeats=copies, scale=scale, clients=len(values), mean_gain=mean)
+
     def _noise(self, n: int, power: float, *indices: int) -> npt.NDArray[np.complex64]:
         return complex_alpha_stable(n, self.settings.noise_alpha, power, stream(self.seed, "air noise", *indices))
+
+
+# Schemes whose statistics are known in closed form; every other one goes subcarrier by subcarrier.
+FORMULAS: dict[str, Formula] = {"onebit": FadingAir._votes, "analog": FadingAir._mean}

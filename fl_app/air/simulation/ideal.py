@@ -14,12 +14,8 @@ from fl_app.air.simulation.simulated import SimulatedAir
 
 
 class IdealAir(SimulatedAir):
-    """Analog: the mean entry. Onebit: the sum of the votes as soft vote."""
+    """Delivers what the scheme makes of a perfect sum: the sum of the votes, the mean entry."""
 
     def uplink(self, payload: npt.NDArray[Any] | Unseen, clients: npt.NDArray[np.int64], t: int) -> Uplink:
         values, clients = self.check(payload, clients, t)
-        if self.mode == "onebit":
-            received = values.sum(axis=0, dtype=np.int32).astype(np.float32)
-        else:
-            received = values.mean(axis=0, dtype=np.float64).astype(np.float32)
-        return Uplink(received, clients, *air_time(plan(values.shape[1], self.settings)))
+        return Uplink(self.scheme.combine(values), clients, *air_time(plan(values.shape[1], self.settings)))

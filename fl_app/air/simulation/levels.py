@@ -9,6 +9,7 @@ each way over the control link, and nothing to remember from round to round.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,12 +36,17 @@ class Levels:
         return None if self.sample_noise == 0 else float(-10 * np.log10(self.sample_noise))
 
 
+def levels_of(settings: AirSettings, payload: npt.NDArray[Any], mean_gain: float) -> Levels:
+    """Return the levels of a round in which clients send these payloads (participants, k)."""
+    return analog_levels(settings, payload, mean_gain) if settings.scheme.scaled else onebit_levels(settings)
+
+
 def onebit_levels(settings: AirSettings) -> Levels:
     noise = 0.0 if settings.snr_db is None else 10 ** (-settings.snr_db / 10)
     return Levels(1.0, noise, noise * _gathering(settings), 0.0)
 
 
-def analog_levels(settings: AirSettings, entries: npt.NDArray[np.float32], mean_gain: float) -> Levels:
+def analog_levels(settings: AirSettings, entries: npt.NDArray[Any], mean_gain: float) -> Levels:
     """For the participants' entries (participants, k). ``noise_std`` holds for xi's entries, whatever the scale."""
     least = max(_LEAST_RMS, _LEAST_RMS_TO_NOISE * (settings.noise_std or 0.0))
     scale = common_scale(max(rms(entries), least))
@@ -53,7 +59,7 @@ def analog_levels(settings: AirSettings, entries: npt.NDArray[np.float32], mean_
     return Levels(scale, sample_noise, subcarrier_noise, float(np.sqrt(subcarrier_noise / 2)) / to_entry)
 
 
-def rms(entries: npt.NDArray[np.float32]) -> float:
+def rms(entries: npt.NDArray[Any]) -> float:
     """Root mean square over all clients and entries, summed in float64, one client at a time."""
     total = sum(float(np.einsum("i,i->", row, row, dtype=np.float64)) for row in entries)
     return float(np.sqrt(total / entries.size))

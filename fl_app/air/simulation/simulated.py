@@ -22,11 +22,11 @@ class SimulatedAir(Air):
     """An air without state: nothing is opened, and nothing is remembered."""
 
     def __init__(self, settings: AirSettings, n_clients: int, seed: int) -> None:
-        self.settings, self.mode = settings, settings.mode
+        self.settings, self.scheme = settings, settings.scheme
         self.n_clients, self.seed = integer("n_clients", n_clients, 1), integer("seed", seed, 0)
 
     def check(
         self, payload: npt.ArrayLike | Unseen, clients: npt.ArrayLike, t: int
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
         """Return payload and client numbers as arrays; ValueError if an argument is not allowed."""
-        return check_payload(payload, clients, t, self.mode, self.n_clients)
+        return check_payload(payload, clients, t, self.scheme, self.n_clients)

@@ -22,7 +22,7 @@ from fl_app.air.simulation.arrivals import Arrivals
 from fl_app.air.simulation.clipping import clip_entries
 from fl_app.air.simulation.clocks import RoundClocks
 from fl_app.air.simulation.gains import mean_gain
-from fl_app.air.simulation.levels import Levels, analog_levels, onebit_levels
+from fl_app.air.simulation.levels import Levels, levels_of
 from fl_app.air.simulation.path import Path, draw_path
 from fl_app.air.simulation.peaks import PeakMeter
 from fl_app.air.simulation.precoding import client_precoding
@@ -32,7 +32,7 @@ from fl_app.core.streams import stream
 from oac_blocks.dsp import preamble
 from oac_blocks.dsp.channel.symbol_channel import Seen, SymbolChannel, SymbolSum, mean_ringing
 from oac_blocks.dsp.receive import burst_snr
-from oac_blocks.dsp.waveform import analog, frame, fsk_mv, ofdm
+from oac_blocks.dsp.waveform import frame, ofdm
 
 ComplexArray = npt.NDArray[np.complex64]
 
@@ -47,7 +47,7 @@ class WaveformAir(SimulatedAir):
         self.num = settings.numerology()
         self.clocks = RoundClocks(settings, n_clients, seed)
         self.arrivals = Arrivals(settings, n_clients, seed)
-        self.mean_gain = mean_gain(settings) if self.mode == "analog" else 1.0
+        self.mean_gain = mean_gain(settings) if self.scheme.coherent else 1.0
         # More clients than shifts share them; only following each client's timing would suffer by it.
         self.sync = preamble.shared_slot(min(n_clients, preamble.max_clients(self.num)), self.num)
         self.sync_tones = ofdm.demodulate(self.sync, self.num)[:, 0]
@@ -62,10 +62,7 @@ class WaveformAir(SimulatedAir):
         values, clients = values[transmits], clients[transmits]
         if not clients.size:
             return Uplink(np.zeros(values.shape[1], np.float32), clients, *air_time(bursts))
-        if self.mode == "onebit":
-            levels = onebit_levels(self.settings)
-        else:
-            levels = analog_levels(self.settings, values, self.mean_gain)
+        levels = levels_of(self.settings, values, self.mean_gain)
         peaks = PeakMeter(self.num, len(bursts) * len(clients))
         received = np.empty(values.shape[1], np.float32)
         powers = []
@@ -130,19 +127,27 @@ class WaveformAir(SimulatedAir):
 
     def _encode(self, values: npt.NDArray[Any], path: Path, burst: Burst, levels: Levels) -> ComplexArray:
         """The payload's grid (symbols, active) as the client sends it."""
-        if self.mode == "onebit":
+        precoding, phases = None, None
+        if self.scheme.coherent:
+            precoding = client_precoding(path, self.nominal_samples, burst.layout, levels.sample_noise, self.settings)
+        else:
             phases = stream(self.seed, "air vote phases", *path.where)
-            return fsk_mv.encode(values, self.num, phases, self.settings.repeats)
-        precoding = client_precoding(path, self.nominal_samples, burst.layout, levels.sample_noise, self.settings)
-        return analog.encode(values, self.num, levels.scale, precoding)
+        repeats = self.settings.repeats
+        return self.scheme.encode(
+            values, self.num, rng=phases, repeats=repeats, scale=levels.scale, precoding=precoding
+        )
 
     def _decode(
         self, samples: ComplexArray, burst: Burst, levels: Levels, participants: int
     ) -> npt.NDArray[np.float32]:
         payload = frame.payload_of(samples, burst.layout)
         grid = ofdm.demodulate(payload, self.num, early_samples(self.settings))
-        if self.mode == "onebit":
-            # The mean over the copies, so that a soft vote means the same for any number of them.
-            soft = fsk_mv.detect(grid, len(burst), self.num, self.settings.repeats)
-            return soft / np.float32(self.settings.repeats)
-        return analog.decode(grid, len(burst), self.num, levels.scale, participants, self.mean_gain)
+        return self.scheme.detect(
+            grid,
+            len(burst),
+            self.num,
+            repeats=self.settings.repeats,
+            scale=levels.scale,
+            clients=participants,
+            mean_gain=self.mean_gain,
+        )

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from oac_blocks.dsp.channel.crystal import MAX_PPM
 from oac_blocks.dsp.checks import integer, real
 from oac_blocks.dsp.phasor import phasors
-from oac_blocks.dsp.waveform import fsk_mv, ofdm
+from oac_blocks.dsp.waveform import ofdm
 from oac_blocks.dsp.waveform.client_sequence import sequence_grid
 from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.dsp.waveform.round_layout import RoundLayout
@@ -43,7 +43,7 @@ def payload_answer(
     is_sync = frame.is_sync()
     grid = np.empty((frame.symbols, layout.num.active_subcarriers), np.complex64)
     grid[is_sync] = _sync_grid(client, layout.clients, layout.num)
-    grid[~is_sync] = fsk_mv.encode(votes, layout.num, rng, layout.repeats)
+    grid[~is_sync] = layout.scheme.encode(votes, layout.num, rng=rng, repeats=layout.repeats)
     return _samples(grid, layout.num, fraction_samples, cfo_rad_per_sample, drift_ppm)
 
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from oac_blocks.dsp.checks import integer, require
-from oac_blocks.dsp.waveform import fsk_mv
 from oac_blocks.dsp.waveform.frame import FrameLayout
 from oac_blocks.dsp.waveform.numerology import Numerology
+from oac_blocks.dsp.waveform.schemes import Scheme, scheme_named
 from oac_blocks.dsp.waveform.shared_slot import max_clients
 
 Kind = Literal["payload", "acquire"]
@@ -37,6 +37,7 @@ class RoundLayout:
     answer_samples: int = 131_072
     slot_samples: int = 8192  # offsets up to half of it are found
     clients_per_slot: int = 4
+    scheme: Scheme = field(default_factory=lambda: scheme_named("onebit"))  # of the payload
 
     def __post_init__(self) -> None:
         integer("clients", self.clients, 1, max_clients(self.num))
@@ -50,7 +51,7 @@ class RoundLayout:
 
     def frame(self, votes: int) -> FrameLayout:
         """The frame that carries this many votes."""
-        return FrameLayout(fsk_mv.symbols_needed(votes, self.num, self.repeats), self.num, self.groups)
+        return FrameLayout(self.scheme.symbols_needed(votes, self.num, self.repeats), self.num, self.groups)
 
     def agreed(self) -> dict[str, float | int]:
         """Return the numbers named by ``AGREED``, as messages carry them."""

@@ -15,7 +15,7 @@ from oac_blocks.dsp.channel.fading import PROFILES
     ("wrong", "message"),
     [
         ({"name": "vacuum"}, "[air] name = 'vacuum': There are ideal, fading, waveform, gnuradio, pluto"),
-        ({"mode": "twobit"}, "[air] mode = 'twobit': did you mean 'onebit'? There are analog, onebit"),
+        ({"mode": "twobit"}, "[air] mode = 'twobit': did you mean 'onebit'? There are onebit, analog"),
         ({"fading": "nakagami"}, "[air] fading = 'nakagami': There are none, rayleigh, rician"),
         ({"profile": "urban"}, "[air] profile = 'urban': There are flat, indoor, epa, eva, etu"),
         ({"inversion": "full"}, "[air] inversion = 'full': There are phase, truncated"),

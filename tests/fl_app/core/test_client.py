@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from fl_app.core.client import Broadcast, ClientGroup, Samples, Task, fast_layout, local_update, payload_of
+from fl_app.core.client import Broadcast, ClientGroup, Samples, Task, fast_layout, local_update
 from fl_app.core.models import build_model, get_buffers, get_gradients, get_parameters, set_parameters
+from oac_blocks.dsp.waveform.schemes import scheme_named
 
 CLASSES = 4
 
@@ -29,7 +30,7 @@ def make_task(**changes):
         "H": 2,
         "lr": 0.05,
         "batch_size": 6,
-        "mode": "onebit",
+        "scheme": "onebit",
         "abstain_below": 0.0,
         "device": "cpu",
         "threads": 1,
@@ -80,19 +81,19 @@ def test_client_with_less_than_a_batch_uses_all_it_has(model):
 
 def test_analog_payload_is_the_selected_entries():
     gradient, selected = np.arange(10, dtype=np.float32), np.array([1, 4, 9])
-    assert payload_of(gradient, selected, "analog", np.random.default_rng(0)).tolist() == [1, 4, 9]
+    assert scheme_named("analog").payload_of(gradient[selected], np.random.default_rng(0)).tolist() == [1, 4, 9]
 
 
 def test_votes_are_signs_zeros_a_coin_and_small_ones_silent():
     gradient = np.concatenate([np.zeros(4000), [-2.0, 3.0, 0.1, -0.1]]).astype(np.float32)
     selected = np.arange(gradient.size)
-    votes = payload_of(gradient, selected, "onebit", np.random.default_rng(0))
+    votes = scheme_named("onebit").payload_of(gradient[selected], np.random.default_rng(0))
     assert votes.dtype == np.int8
     assert votes[4000:].tolist() == [-1, 1, 1, -1]
     # 4000 fair coins: the sum has a standard deviation of 63, five of them are 316
     assert set(votes[:4000].tolist()) == {-1, 1}
     assert abs(int(votes[:4000].sum(dtype=int))) < 316
-    silent = payload_of(gradient, selected, "onebit", np.random.default_rng(0), abstain_below=0.5)
+    silent = scheme_named("onebit").payload_of(gradient[selected], np.random.default_rng(0), abstain_below=0.5)
     assert silent[4000:].tolist() == [-1, 1, 0, 0]
 
 

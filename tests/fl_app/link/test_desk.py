@@ -31,7 +31,7 @@ class Room:
         terms = {
             "n_clients": n,
             "d": D,
-            "mode": mode,
+            "scheme": self.server.scheme,
             "eta": 0.1,
             "config": "[run]\n",
             "config_hash": "c",
@@ -253,8 +253,8 @@ GOOD = {"loss": 0.0, "seconds": 0.0, "sent": True}
 @pytest.mark.parametrize(
     ("message", "why"),
     [
-        (("done", 1, 0, 50, GOOD, {"payload": np.full(D, 2, np.int8)}), "a vote is -1, 0 or +1"),
-        (("done", 1, 0, 50, GOOD, {"payload": np.full(D, -128, np.int8)}), "a vote is -1, 0 or +1"),
+        (("done", 1, 0, 50, GOOD, {"payload": np.full(D, 2, np.int8)}), "payload must be votes -1, 0 or +1"),
+        (("done", 1, 0, 50, GOOD, {"payload": np.full(D, -128, np.int8)}), "payload must be votes -1, 0 or +1"),
         (("done", 1, 0, 50, GOOD, {"payload": np.ones(D + 1, np.int8)}), "of shape"),
         (("done", 1, 0, 50, GOOD, {"payload": np.ones((2, D), np.int8)}), "of shape"),
         (("done", 1, 0, 50, GOOD, {"payload": np.ones(D, np.float32)}), "must be int8"),

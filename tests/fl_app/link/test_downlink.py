@@ -12,7 +12,6 @@ from fl_app.link.downlink import (
     Replica,
     change_of,
     checksum_of,
-    memory_of,
     pack_bits,
     packed_bytes,
     size_of,
@@ -36,13 +35,13 @@ def over_the_wire(kind, arrays, **body):
 
 
 def copy_of(server):
-    body = {"mode": server.mode, "eta": server.eta}
+    body = {"mode": server.scheme.name, "eta": server.eta}
     return Replica.from_message(over_the_wire("model", whole_model(server), **body), server.d)
 
 
 def assert_same(replica, server):
     assert replica.w.tobytes() == server.w.tobytes()
-    np.testing.assert_array_equal(replica.memory, memory_of(server.g, server.mode))
+    np.testing.assert_array_equal(replica.memory, server.scheme.remember(server.g))
     np.testing.assert_array_equal(replica.selected, server.selected)
     assert replica.checksum() == checksum_of(server)
 

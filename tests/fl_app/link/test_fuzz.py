@@ -15,6 +15,7 @@ import zmq
 from fl_app.link.desk import KNOWN_PEERS, Desk
 from fl_app.link.terms import Terms
 from fl_app.link.wire import Message, pack
+from oac_blocks.dsp.waveform.schemes import scheme_named
 from tests.fl_app.link.mutations import mutate, sound
 from tests.support.polling import DEADLINE_MS
 from tests.support.runs import assert_every_round_once
@@ -27,7 +28,7 @@ def make_desk():
     terms = Terms(
         n_clients=4,
         d=D,
-        mode="onebit",
+        scheme=scheme_named("onebit"),
         eta=0.1,
         config="",
         config_hash="c",

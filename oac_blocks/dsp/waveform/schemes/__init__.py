@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Schemes: how gradient entries become subcarriers that add up over the air, and what the sum means.
+
+scheme = scheme_named("onebit")
+grid = scheme.encode(payload, num, rng=rng)
+received = scheme.detect(grid, k, num)
+"""
+
+from oac_blocks.dsp.waveform.schemes.base import PackedField, Scheme
+from oac_blocks.dsp.waveform.schemes.registry import register_scheme, scheme_named, scheme_names
+
+__all__ = ["PackedField", "Scheme", "register_scheme", "scheme_named", "scheme_names"]
