@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
-import signal
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -31,6 +29,7 @@ from oac_blocks.bench.flows.endpoints import (
 )
 from oac_blocks.bench.settings import RADIO_RATE_HZ
 from oac_blocks.radio.registry import driver_for
+from oac_blocks.stop_signal import StopSignal
 
 if TYPE_CHECKING:
     from fl_app.link.relay import Relay
@@ -101,7 +100,8 @@ def radio(
     Example: fl_app radio bench.toml --client 0
     Example: fl_app radio --uri ip:192.168.3.1 --frequency 2.45e9 --client 0
     """
-    with clear_errors(), ExitStack() as stack, _until_a_signal() as ended:
+    with clear_errors(), ExitStack() as stack:
+        ended = StopSignal()  # so that nothing is left behind, wherever the signal comes
         settings = settings_from(config, changes, {})
         given = {"frequency_hz": frequency, "rx_gain_db": rx_gain, "tx_gain_db": _tx_gain_db(tx_gain, tx_attenuation)}
         radios = settings.radios.with_values(**{key: value for key, value in given.items() if value is not None})
@@ -236,12 +236,3 @@ def _relayed(outside: dict[str, str], keys: Path | None, client: int | None) -> 
             yield relay, inside
         finally:
             relay.close()
-
-
-@contextmanager
-def _until_a_signal() -> Iterator[threading.Event]:
-    """Set by Ctrl-C or SIGTERM, so that nothing is left behind wherever it comes."""
-    ended = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda _number, _frame: ended.set())
-    yield ended

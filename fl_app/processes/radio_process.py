@@ -21,6 +21,7 @@ import typer
 from fl_app.cli.console import say
 from fl_app.processes.child import ends_with_parent
 from oac_blocks.bench.flows.endpoints import READY, STREAMS_ENDED, WAIT_FOR_RADIO, flowgraph_environment
+from oac_blocks.stop_signal import StopSignal
 
 if TYPE_CHECKING:
     from fl_app.link.relay import Relay
@@ -94,7 +95,7 @@ class _Flowgraph:
 
 
 def run_flowgraph(
-    ended: threading.Event,
+    ended: StopSignal,
     relays: Sequence[Relay],
     service: str,
     arguments: Sequence[str | dict[str, Any]],
@@ -104,7 +105,7 @@ def run_flowgraph(
 
     Parameters
     ----------
-    ended : threading.Event
+    ended : StopSignal
         Set when the command is asked to end.
     relays : sequence of Relay
         The way to other machines; without it the flowgraph is of no use.
@@ -138,7 +139,7 @@ def run_flowgraph(
 
 
 def _live(
-    command: Sequence[str], ended: threading.Event, relays: Sequence[Relay], is_first: bool, radio: str = ""
+    command: Sequence[str], ended: StopSignal, relays: Sequence[Relay], is_first: bool, radio: str = ""
 ) -> _Flowgraph:
     """Start the flowgraph and return it when it has ended, by itself or because a signal came."""
     flowgraph = _Flowgraph(command, is_first)

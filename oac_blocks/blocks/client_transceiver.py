@@ -189,6 +189,8 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
         return True
 
     def _on_payload(self, message: Any) -> None:
+        # A payload was asked for because of the orders: the first orders of a run make earlier payloads void.
+        take_waiting(self, "orders", self._on_order)
         pdu = pdus.read(message, np.int8)
         if isinstance(pdu, str):
             self._drops.add(pdu)

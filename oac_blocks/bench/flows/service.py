@@ -8,8 +8,6 @@ can neither go on nor be taken down. So the process ends, and whoever started it
 from __future__ import annotations
 
 import os
-import select
-import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -18,6 +16,7 @@ from typing import Any, NoReturn
 from gnuradio import gr
 
 from oac_blocks.bench.flows.endpoints import READY, STREAMS_ENDED
+from oac_blocks.stop_signal import StopSignal
 
 _STOP_SECONDS = 3.0  # for blocks to let go of their radio
 _LOOK_SECONDS = 0.2
@@ -26,18 +25,6 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 5.0  # between two looks for
 
 class NoRadioError(ValueError):
     """The radio does not answer; it may later."""
-
-
-class _Stop:
-    """Has SIGTERM or SIGINT come? Handlers and not masks: libraries have made threads before, which mask nothing."""
-
-    def __init__(self) -> None:
-        self._reader, writer = os.pipe()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda _number, _frame: os.write(writer, b"s"))
-
-    def within(self, seconds: float) -> bool:
-        return bool(select.select([self._reader], [], [], seconds)[0])
 
 
 def serve(
@@ -59,7 +46,8 @@ def serve(
     at_end : callable
         Called with the flowgraph when a signal has stopped it.
     """
-    stop = _Stop()
+    # Handlers and not masks: libraries have made threads before, and these mask nothing.
+    stop = StopSignal()
     gr.logging().set_default_level(gr.log_levels.warn)
     try:
         flowgraph = _found(make_flowgraph, stop) if wait_for_radio else make_flowgraph()
@@ -70,7 +58,7 @@ def serve(
     sys.stdout.flush()
     waiting = threading.Thread(target=flowgraph.wait, daemon=True)
     waiting.start()
-    while not stop.within(_LOOK_SECONDS):
+    while not stop.wait(_LOOK_SECONDS):
         if not waiting.is_alive() or streams_ended(flowgraph):
             sys.stderr.write(f"{STREAMS_ENDED}\n")
             sys.stderr.flush()
@@ -82,13 +70,13 @@ def serve(
     os._exit(0)
 
 
-def _found(make_flowgraph: Callable[[], gr.top_block], stop: _Stop) -> gr.top_block:
+def _found(make_flowgraph: Callable[[], gr.top_block], stop: StopSignal) -> gr.top_block:
     """The flowgraph, once its radio answers."""
     pause_seconds = _FIRST_PAUSE_SECONDS
     while True:
         try:
             return make_flowgraph()
         except NoRadioError:
-            if stop.within(pause_seconds):
+            if stop.wait(pause_seconds):
                 os._exit(0)
             pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 from importlib.metadata import version
@@ -18,6 +17,7 @@ from oac_blocks.radio.virtual.advertise import advertised
 from oac_blocks.radio.virtual.air.air_settings import CHANNELS, MOST_RADIOS, NOISE_FIGURE_DB, spread
 from oac_blocks.radio.virtual.faults import RadioFault, parse_fault
 from oac_blocks.radio.virtual.server import VirtualPlutos
+from oac_blocks.stop_signal import StopSignal
 
 THERMAL, NO_NOISE = "thermal", ("none", "inf")
 CLOCKS = ("wall", "lock-step")
@@ -121,9 +121,7 @@ def main(
         typer.echo(f"oac-virtual-pluto: {text}", err=True)
         raise typer.Exit(2) from None
     sys.setswitchinterval(_SWITCH_SECONDS)
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    stop = StopSignal()
     with plutos, advertised(plutos.addresses if advertise else []) as can_advertise:
         if advertise and not can_advertise:
             typer.echo("avahi-publish is not installed: the radios are not advertised (Debian: avahi-utils)", err=True)

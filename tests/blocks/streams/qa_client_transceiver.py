@@ -10,7 +10,7 @@ from oac_blocks.blocks.client_transceiver import client_transceiver
 from oac_blocks.blocks.support import pdus
 from oac_blocks.dsp import Numerology
 from oac_blocks.dsp.preamble import trigger
-from oac_blocks.dsp.receive.client_stream import ClientStream, Order
+from oac_blocks.dsp.receive.client_stream import ClientStream, Order, Status
 from oac_blocks.dsp.receive.trigger_search import TriggerSearch
 from oac_blocks.dsp.waveform.answer import payload_answer
 from oac_blocks.dsp.waveform.round_layout import RoundLayout
@@ -84,6 +84,15 @@ def test_samples_are_those_of_the_dsp_core():
     ]
     assert tags(client.sink) == [(round(status.answer_sample), "answer", 0)]
     assert (client.block.triggers, client.block.epoch, client.block.dropped) == (1, 0, 0)
+
+
+def test_the_first_votes_of_a_run_may_be_read_before_its_first_orders():
+    """GNU Radio reads the ports in any order, and the orders of a new run make votes void that came before them."""
+    block, told = client_transceiver(votes=VOTES), []
+    block._tell = told.extend
+    post(block, "orders", order(run=77))
+    block._on_payload(pdus.make(VOTE_VALUES, {"round": 0}))  # while the orders wait in their queue
+    assert told == [Status("armed", 0, 0, VOTES)]
 
 
 def test_an_acquire_order_is_answered_in_the_slot():
