@@ -35,6 +35,8 @@ from oac_blocks.dsp.receive.server_stream import HeardRound, ServerStream
 from oac_blocks.dsp.waveform.trigger import trigger
 from oac_blocks.loop.closed_loop import Answer, Arrivals, Loop, LoopSettings, Plan
 from oac_blocks.radio.base import Radio, RadioError
+from oac_blocks.rounds.engine import EngineSettings, RoundEngine
+from oac_blocks.rounds.events import Action, Armed, Broke, Ended, Event, Expect, Miss, Planned, Woken
 
 __all__ = ["Bench", "BenchError", "BenchSettings", "Opener", "RoundOutcome", "loop_settings"]
 
@@ -69,6 +71,9 @@ class Bench:
         self._openers = [server, *clients]
         self._radio: Radio | None = None
         self._server = ServerStream(settings.layout, settings.votes, span_rows=_SPAN_ROWS)
+        self._engine = RoundEngine(EngineSettings(count))  # counts time in blocks of the server's stream
+        self._blocks = 0  # that the server has received
+        self._under_way: _UnderWay | None = None
         self._place = 0  # of the next block that the server sends, in its transmit stream
         self._trigger_sample = 0.0  # as heard last
         self._changed = threading.Condition()
@@ -157,26 +162,19 @@ class Bench:
 
     def _serve(self) -> None:
         self._start()
-        under_way: _UnderWay | None = None
         pause = self.settings.pause_blocks
         while not self._stopping:
-            if under_way is None and not self._wait_for_wish():
+            if self._under_way is None and not self._wait_for_wish():
                 return
             heard, reopened = self._listen()
+            self._blocks += 1
             out = np.zeros(self.settings.stream.block_samples, np.complex64)
-            if under_way is None:
+            if self._under_way is None:
                 pause = max(0, pause - 1)
-                if pause == 0 and not reopened:
-                    under_way = self._begin()
-                    if under_way is not None:
-                        out[: len(trigger())] = self.settings.trigger_amplitude * trigger()
-            else:
-                under_way.blocks += 1
-                heard = [one for one in heard if one.round == under_way.plan.round]
-                if heard or under_way.blocks > under_way.most_blocks:
-                    # Late and with nothing heard: not even the server has heard its trigger.
-                    self._finish(under_way, heard[0] if heard else None)
-                    under_way, pause = None, self.settings.pause_blocks
+                if pause == 0 and not reopened and self._begin():
+                    out[: len(trigger())] = self.settings.trigger_amplitude * trigger()
+            elif self._collect(self._under_way, heard):
+                self._under_way, pause = None, self.settings.pause_blocks
             if not reopened:
                 self._server_radio().transmit(out, self.settings.stall_seconds)
                 self._place += len(out)
@@ -212,20 +210,42 @@ class Bench:
         self._server_radio().start(stream)
         self._place = stream.primed_blocks * stream.block_samples
 
-    def _begin(self) -> _UnderWay | None:
-        """Orders to all, if a round is wanted."""
+    def _begin(self) -> bool:
+        """Plan a round if one is wanted, and arm all clients; return whether its trigger is to be sent now."""
         with self._changed:
             wanted, self._wanted = self._wanted, None
         if wanted is None:
-            return None
+            return False
         (votes,) = wanted
         self._take_gaps()
         plan = self.loop.plan()
-        for order, node in zip(plan.orders, self.nodes, strict=True):
-            node.order(order, None if votes is None else votes[node.number])
         count = self.settings.votes if votes is None else votes.shape[1]
-        self._server.expect(plan.round, plan.kind, count)
-        return _UnderWay(plan, self._place, self.settings.most_blocks(count))
+        blocks = self.settings.most_blocks(count)
+        self._engine.settings = dataclasses.replace(self._engine.settings, deadline_seconds=float(blocks + 1))
+        actions = self._tell(Planned(plan.round, plan.kind))
+        for order, node in zip(plan.orders, self.nodes, strict=True):
+            own = None if votes is None or order.mode != "payload" else votes[node.number]
+            if node.order(order, own):
+                actions += self._tell(Armed(node.number, plan.round, None if own is None else len(own)))
+            else:
+                actions += self._tell(Broke(node.number))
+        # An order is taken or refused at once, so that all clients are ready here and the engine fires.
+        [expected] = [action for action in actions if isinstance(action, Expect)]
+        self._server.expect(expected.round, expected.kind, count)
+        self._under_way = _UnderWay(plan, self._place, expected.voting)
+        return True
+
+    def _tell(self, event: Event) -> list[Action]:
+        return self._engine.take(event, float(self._blocks))
+
+    def _collect(self, under_way: _UnderWay, heard: list[HeardRound]) -> bool:
+        """Finish the round if the server has heard its end, or if the engine gives it up; return whether it did."""
+        of_this = [one for one in heard if one.round == under_way.plan.round]
+        actions = self._tell(Ended(under_way.plan.round) if of_this else Woken())
+        if not of_this and not any(isinstance(action, Miss) for action in actions):
+            return False
+        self._finish(under_way, of_this[0] if of_this else None)
+        return True
 
     def _take_gaps(self) -> None:
         for node in self.nodes:
@@ -287,8 +307,7 @@ class _UnderWay:
 
     plan: Plan
     trigger_at: int
-    most_blocks: int
-    blocks: int = 0
+    voting: tuple[int, ...]  # clients that had their votes ready at the trigger
 
 
 def _answer(client: int, status: Status) -> Answer:

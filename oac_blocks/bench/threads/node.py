@@ -68,15 +68,19 @@ class ClientNode:
         if radio is not None:
             radio.close()
 
-    def order(self, order: LoopOrder, votes: npt.NDArray[np.int8] | None) -> None:
-        """Ignored if it is for an epoch that is over: the loop will hear of the new one."""
+    def order(self, order: LoopOrder, votes: npt.NDArray[np.int8] | None) -> bool:
+        """Hand over the order of the coming round and its votes; return whether the client can follow it.
+
+        It cannot if its radio is gone, or if the order names an epoch that is over: the loop will hear of the new one.
+        """
         with self._lock:
             if order.epoch != self._stream.epoch or self.absent:
-                return
+                return False
             how = (order.correction_samples, order.gain_db, order.drift_ppm)
             self._stream.order(Order(order.round, order.epoch, order.mode, *how))
             if order.mode == "payload" and votes is not None:
                 self._stream.payload(order.round, votes)
+            return True
 
     def take(self) -> list[Status]:
         """What happened since it was asked last."""

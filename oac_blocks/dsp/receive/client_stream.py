@@ -71,6 +71,7 @@ class Status:
     trigger_sample: float | None = None
     cfo_rad: float | None = None
     snr_db: float | None = None
+    run: int | None = None  # of the order that it is armed with; None if the server names no run
 
 
 class ClientStream:
@@ -201,7 +202,8 @@ class ClientStream:
         if order.mode == "payload" and votes is None:
             return []
         self._armed_round = order.round
-        return [Status("armed", order.round, self.epoch, None if votes is None else len(votes))]
+        count = None if votes is None else len(votes)
+        return [Status("armed", order.round, self.epoch, count, run=order.run or None)]
 
     def _next_order_of_its_own(self) -> Order:
         return Order(self._answered_round + 1, self.epoch, "payload")

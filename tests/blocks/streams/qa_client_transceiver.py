@@ -92,7 +92,7 @@ def test_the_first_votes_of_a_run_may_be_read_before_its_first_orders():
     block._tell = told.extend
     post(block, "orders", order(run=77))
     block._on_payload(pdus.make(VOTE_VALUES, {"round": 0}))  # while the orders wait in their queue
-    assert told == [Status("armed", 0, 0, VOTES)]
+    assert told == [Status("armed", 0, 0, VOTES, run=77)]
 
 
 def test_an_acquire_order_is_answered_in_the_slot():
