@@ -15,11 +15,11 @@ STANDARD_PORT = 30_431
 Address = tuple[str, int]
 _LOOPBACK = "127.0.0.1"
 _BACKLOG = 64
-_MOST_TRIES = 64  # at random addresses, of which there are millions
+_MOST_TRIES = 64  # random addresses that are tried; there are millions
 
 
 def listen(address: Address) -> socket.socket:
-    """Listen at an address; OSError with a sentence that names it."""
+    """Listen at an address. Raise OSError with a sentence that names it if that fails."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -34,7 +34,7 @@ def listen(address: Address) -> socket.socket:
 
 
 def listen_for_all(radios: int, host: str | None, base_port: int | None) -> list[socket.socket]:
-    """Listen for so many radios.
+    """Listen at one address or port for each radio.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def _all(addresses: Sequence[Address]) -> list[socket.socket]:
 
 
 def _at_free_addresses(radios: int) -> list[socket.socket]:
-    """At random ones: whoever is first at an address has it, so that many processes may do so at once."""
+    """Listen at random addresses. The first process at an address has it, so that many may do so at once."""
     draw = random.SystemRandom()
     listeners: list[socket.socket] = []
     for _ in range(radios + _MOST_TRIES):
@@ -101,7 +101,7 @@ def _at_free_addresses(radios: int) -> list[socket.socket]:
                 for listener in listeners:
                     listener.close()
                 raise
-    if len(listeners) < radios:  # somebody has this port at all addresses
+    if len(listeners) < radios:  # another program has this port at all addresses
         for listener in listeners:
             listener.close()
         return _at_ports(radios, _LOOPBACK, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Virtual radios in libiio's scans: Avahi tells their names and addresses, where it runs.
+"""Make virtual radios known to libiio's scans: Avahi announces their names and addresses, if it runs.
 
 The names are those that Plutos give themselves: ``pluto.local``, ``pluto-2.local`` and so on.
 """
@@ -18,12 +18,12 @@ from oac_blocks.radio.virtual.addresses import Address
 
 _PROGRAM = "avahi-publish"
 _STOP_SECONDS = 5.0
-_SIGNAL_AT_PARENTS_DEATH = 1  # of prctl
+_SIGNAL_AT_PARENTS_DEATH = 1  # option of prctl
 
 
 @contextlib.contextmanager
 def advertised(addresses: Sequence[Address]) -> Iterator[bool]:
-    """Advertise the radios while the block runs; whether there is a program to do so.
+    """Advertise the radios while the ``with`` block runs, and yield whether there is a program to do so.
 
     Nothing fails where Avahi is not installed or its daemon does not run.
     """
@@ -51,6 +51,6 @@ def _start(*command: str) -> subprocess.Popen[bytes]:
 
 
 def _end_with_parent() -> None:
-    """Whatever ends the radios, also SIGKILL, ends what tells of them."""
+    """End the announcing program together with this process, even if SIGKILL ends it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SIGNAL_AT_PARENTS_DEATH, signal.SIGTERM)

@@ -21,10 +21,10 @@ from oac_blocks.stop_signal import StopSignal
 
 THERMAL, NO_NOISE = "thermal", ("none", "inf")
 CLOCKS = ("wall", "lock-step")
-# Python's threads take turns. Of the usual 5 ms, a block that passes through some of them would lose too many.
+# Seconds after which Python switches threads. With the usual 5 ms a block that passes through several is too late.
 _SWITCH_SECONDS = 5e-4
 _POLL_SECONDS = 0.1
-_CLOSE_SECONDS = 1.0  # that threads have at the end; what they still compute is of no use to anybody
+_CLOSE_SECONDS = 1.0  # time that threads have to end; what they still compute is not needed
 
 app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
 

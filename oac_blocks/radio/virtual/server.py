@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Virtual Plutos on the network: an address for each radio, a thread for each connection, one that computes."""
+"""Virtual Plutos on the network: an address for each radio, a thread for each connection, and one that computes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from oac_blocks.radio.virtual.faults import RadioFault, parse_fault
 from oac_blocks.radio.virtual.iiod.session import IiodSession
 
 _log = logging.getLogger(__name__)
-MOST_CONNECTIONS = 128  # of one radio; more are turned away at the door
-MOST_CONNECTIONS_OF_ALL = 512  # of all radios
-_CLOSE_SECONDS = 5.0  # that ``close`` waits for all threads together
-_RETRY_SECONDS = 0.1  # after a connection that could not be accepted
+MOST_CONNECTIONS = 128  # connections to one radio; further ones are refused
+MOST_CONNECTIONS_OF_ALL = 512  # connections to all radios together
+_CLOSE_SECONDS = 5.0  # seconds that ``close`` waits for all threads together
+_RETRY_SECONDS = 0.1  # seconds to wait after a connection that could not be accepted
 
 
 class VirtualPlutos:
-    """Serves from ``with`` on, at free loopback addresses unless ``base_port`` or ``host`` says otherwise.
+    """Virtual Plutos that are served inside a ``with`` block, at free loopback addresses unless told otherwise.
 
     If the thread that computes the air ends by an exception, ``failure`` is this exception, all clients are
     disconnected, and leaving the ``with`` block raises RuntimeError.
@@ -47,7 +47,7 @@ class VirtualPlutos:
             integer("base_port", base_port, 0, 65_535 - settings.radios)
         self._lock = threading.Lock()
         self._stopping = False
-        self.failure: Exception | None = None  # why the air stopped, if it did so by itself
+        self.failure: Exception | None = None  # the error that stopped the air, if there was one
         self._threads: list[threading.Thread] = []
         self._connections: list[set[socket.socket]] = [set() for _ in range(settings.radios)]
         listeners = addresses.listen_for_all(settings.radios, host, base_port)
@@ -80,19 +80,19 @@ class VirtualPlutos:
 
     @property
     def failure_text(self) -> str:
-        """One line: what stopped the air."""
+        """Return in one line what stopped the air."""
         text = " ".join(str(self.failure).split())
         return f"the air stopped: {type(self.failure).__name__}: {text}"
 
     def fault(self, line: str) -> None:
-        """A line of the console (``faults``); ValueError if it is none."""
+        """Let the fault of one line happen, as ``faults`` describes it. Raise ValueError if the line is none."""
         self.air.fault(parse_fault(line, len(self.addresses)))
 
     def _run_air(self) -> None:
         try:
             self.air.run()
         except Exception as error:
-            # A fault of this program, or no memory. Clients get an error, and not silence for ever.
+            # An error of this program, or no memory: clients get an error instead of silence for ever.
             self.failure = error
             _log.debug("the air stopped", exc_info=True)
             self._end()
@@ -143,7 +143,7 @@ class VirtualPlutos:
                 connection, _ = listener.accept()
             except OSError as error:
                 if self._listeners[radio] is not listener:
-                    return  # closed: unplugged or at the end
+                    return  # the socket was closed: the radio was unplugged, or this is the end
                 _log.warning("radio %d could not accept a connection: %s", radio, error)
                 time.sleep(_RETRY_SECONDS)
                 continue
@@ -159,7 +159,7 @@ class VirtualPlutos:
             try:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._start(partial(self._serve, radio, connection), f"client of radio {radio}")
-            except (OSError, RuntimeError) as error:  # gone again, or no thread for it
+            except (OSError, RuntimeError) as error:  # the client has left again, or there is no thread for it
                 _log.warning("radio %d could not serve a connection: %s", radio, error)
                 self._drop(radio, connection)
 
@@ -181,7 +181,7 @@ class VirtualPlutos:
             self._threads.append(thread)
         try:
             thread.start()
-        except RuntimeError:  # the system has none left
+        except RuntimeError:  # the system has no thread left
             with self._lock:
                 self._threads.remove(thread)
             raise
@@ -189,5 +189,5 @@ class VirtualPlutos:
 
 def _close(one: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        one.shutdown(socket.SHUT_RDWR)  # wakes who waits in accept or recv
+        one.shutdown(socket.SHUT_RDWR)  # wakes threads that wait in accept or recv
     one.close()

@@ -23,15 +23,15 @@ from oac_blocks.radio.virtual.air.air_settings import VirtualAirSettings
 
 Samples = npt.NDArray[np.complex64]
 Floats = npt.NDArray[np.float64]
-AHEAD = 16  # taps before that of delay 0, if an echo lies between two samples
+AHEAD = 16  # taps before the one with delay 0, needed if an echo lies between two samples
 _KAISER = 7.0
-_KEPT_DRAWS = 4096  # all pairs of 64 radios
-_WHOLE = 1e-6  # samples
+_KEPT_DRAWS = 4096  # draws that are kept: enough for all pairs of 64 radios
+_WHOLE = 1e-6  # samples: a delay closer than this to a whole one is taken for it
 
 
 @dataclass(frozen=True)
 class Paths:
-    """Between two radios at one moment."""
+    """The propagation paths between two radios at one moment."""
 
     delays_seconds: Floats
     gains: Samples
@@ -42,7 +42,7 @@ class Paths:
 
     @property
     def centroid_seconds(self) -> float:
-        """The mean delay by energy."""
+        """Return the mean delay, weighted by energy."""
         return float(np.average(self.delays_seconds, weights=np.abs(self.gains) ** 2))
 
 
@@ -56,18 +56,18 @@ class Echoes:
         self._shapes = lru_cache(16)(self._shapes_at)
 
     def taps(self, one: int, other: int, rate_hz: float, seconds: Floats) -> tuple[Samples, int]:
-        """Of the way between two radios, either way, at these times: (times, taps), and which of them is delay 0."""
+        """Return the impulse responses between two radios at these times (times, taps), and the tap with delay 0."""
         shapes, ahead = self._shapes(rate_hz)
         return self._gains(one, other, seconds) @ shapes, ahead
 
     def paths(self, one: int, other: int, seconds: float) -> Paths:
-        """At this time; gains of NaN at a time that is NaN."""
+        """Return the paths at this time; their gains are NaN if the time is."""
         if np.isnan(seconds):
             return Paths(self._delays, np.full(len(self._delays), np.nan, np.complex64))
         return Paths(self._delays, self._gains(one, other, np.array([seconds]))[0])
 
     def _gains(self, one: int, other: int, seconds: Floats) -> Samples:
-        """Of all paths: (times, paths)."""
+        """Return the gains of all paths, (times, paths)."""
         pair, coherence = (min(one, other), max(one, other)), self._settings.coherence_seconds
         if not coherence or self._settings.fading == "none":
             return np.broadcast_to(self._draw(pair, 0) + self._sight(pair), (len(seconds), len(self._delays)))
@@ -79,7 +79,7 @@ class Echoes:
         return (weights.real * before + weights.imag * after + self._sight(pair)).astype(np.complex64)
 
     def _drawn(self, pair: tuple[int, int], era: int) -> Samples:
-        """What is scattered, of one draw."""
+        """Return the scattered part of the gains, of one draw."""
         settings = self._settings
         rng = np.random.default_rng(settings.branch("fading", *pair, max(era, 0)))
         drawn = gains(self._delays.shape, "none" if settings.fading == "none" else "rayleigh", rng)
@@ -93,7 +93,7 @@ class Echoes:
         return float(k / (k + 1))
 
     def _sight(self, pair: tuple[int, int]) -> Samples:
-        """The line of sight is the first path, with a phase of its own for each pair."""
+        """Return the line of sight: the first path, with a phase of its own for each pair of radios."""
         sight = np.zeros(len(self._delays), np.complex64)
         if self._settings.fading == "rician":
             turns = np.random.default_rng(self._settings.branch("sight", *pair)).random()
@@ -101,7 +101,7 @@ class Echoes:
         return sight
 
     def _shapes_at(self, rate_hz: float) -> tuple[npt.NDArray[np.float32], int]:
-        """What a path of gain 1 makes of an impulse: (paths, taps)."""
+        """Return the response of each path with gain 1 to an impulse, (paths, taps)."""
         delays = self._delays * rate_hz
         whole = np.rint(delays)
         last = int(whole.max())

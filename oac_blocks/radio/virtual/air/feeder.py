@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One radio's transmission as another one's receiver takes it: within both filters, at its frequency and rate.
+"""Convert one radio's transmission for another's receiver: through both filters, to its frequency and rate.
 
 A transmitter that agrees with the receiver in frequency and rate, and whose filters are wide enough, needs none of it.
 """
@@ -21,19 +21,19 @@ from oac_blocks.radio.virtual.air.timeline import Timeline
 Samples = npt.NDArray[np.complex64]
 TAPS = 129
 _HALF = TAPS // 2
-_KAISER = 7.0  # 70 dB
-_HALF_SINC = 24  # in samples of the slower side
-_PHASES = 1024  # of the windowed sinc, between two samples of the slower side
-_WEIGHTS_AT_ONCE = 1 << 17  # taps of all samples that are interpolated together
+_KAISER = 7.0  # shape of the window, for a stop band of 70 dB
+_HALF_SINC = 24  # half length of the sinc, in samples of the slower side
+_PHASES = 1024  # phases of the windowed sinc between two samples of the slower side
+_WEIGHTS_AT_ONCE = 1 << 17  # taps, over all samples that are interpolated together
 _PIECE = 8192  # samples of the faster side that are converted at a time
 _LEAST_PIECE = 512
 _REACH = 1 << 11  # zeros before the first sample: more than filters and echoes look back
-_LEAST_SHARE = 1e-3  # of the band: less than that is nothing
+_LEAST_SHARE = 1e-3  # share of the band below which nothing gets through
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """``shift_hz`` is the transmitter's oscillator less the receiver's."""
+    """Rates and filters of both sides. ``shift_hz`` is the transmitter's oscillator frequency less the receiver's."""
 
     tx_rate_hz: float
     rx_rate_hz: float
@@ -43,7 +43,7 @@ class Conversion:
 
     @property
     def band_hz(self) -> tuple[float, float]:
-        """What gets through, as frequencies of the transmitted samples."""
+        """Return the band that gets through, as frequencies of the transmitted samples."""
         receiver = min(self.rx_bandwidth_hz, self.rx_rate_hz) / 2
         sender = min(self.tx_bandwidth_hz, self.tx_rate_hz) / 2
         return max(-sender, -self.shift_hz - receiver), min(sender, -self.shift_hz + receiver)
@@ -63,7 +63,7 @@ class Conversion:
         return self.tx_rate_hz == self.rx_rate_hz and self.shift_hz == 0 and not self.filters
 
     def taps(self) -> Samples:
-        """A band-pass without delay but that of its own half length."""
+        """Return the taps of a band-pass whose only delay is its own half length."""
         low, high = self.band_hz
         rate = self.tx_rate_hz
         taps = low_pass((high - low) / rate)
@@ -73,7 +73,7 @@ class Conversion:
 
 @lru_cache(maxsize=64)
 def low_pass(share: float) -> Samples:
-    """Taps of a filter that passes this share of the band, without delay but that of its own half length."""
+    """Return the taps of a filter that passes this share of the band; its only delay is its own half length."""
     taps = np.zeros(TAPS)
     if share >= 0.998:
         taps[_HALF] = 1.0
@@ -84,18 +84,18 @@ def low_pass(share: float) -> Samples:
 
 
 class Feeder:
-    """Follows a transmitter's history and keeps one of its own, at the receiver's rate."""
+    """Follow a transmitter's history and keep one at the receiver's rate."""
 
     def __init__(self, conversion: Conversion, source: SampleHistory, timeline: Timeline, start: int) -> None:
-        """From the source's sample ``start`` on; ``timeline`` is that of the source's samples."""
+        """Begin at the source's sample ``start``; ``timeline`` is that of the source's samples."""
         self.conversion = conversion
         self._source = source
-        self._read = start  # of the source: the next that is filtered
+        self._read = start  # the source's next sample to be filtered
         self._taps = conversion.taps() if conversion.filters else None
         self._turned = start
         self._ratio = conversion.tx_rate_hz / conversion.rx_rate_hz
         self._half = math.ceil(_HALF_SINC * max(1.0, self._ratio))
-        # Shifted and filtered, at the source's rate: what the interpolation still needs. Before the start is silence.
+        # Shifted and filtered samples, at the source's rate, that the interpolation still needs. Silence comes before them.
         self._middle = np.zeros(self._half, np.complex64)
         self._middle_first = start - self._half
         self._start = start
@@ -107,13 +107,13 @@ class Feeder:
 
     @staticmethod
     def lookahead(conversion: Conversion) -> int:
-        """Samples of the source behind the one that is asked for, for the filters."""
+        """Return how many of the source's later samples the filters need."""
         ratio = conversion.tx_rate_hz / conversion.rx_rate_hz
         return _HALF + math.ceil(_HALF_SINC * max(1.0, ratio)) + 2
 
     @property
     def needs_from(self) -> int:
-        """Of the source, the oldest that is still to be filtered."""
+        """Return the oldest of the source's samples that is still to be filtered."""
         return self._read - _HALF
 
     def forget(self, before: int) -> None:
@@ -121,7 +121,7 @@ class Feeder:
         self.history.forget(self.oldest)
 
     def advance(self, end: int) -> None:
-        """The source is there up to this sample."""
+        """Convert the source up to this sample."""
         reach = _HALF if self._taps is not None else 0
         most = max(_LEAST_PIECE, math.ceil(_PIECE * min(1.0, self._ratio)))
         while self._read < end - reach:
@@ -162,14 +162,14 @@ class Feeder:
 
 
 def filtered(x: Samples, taps: Samples) -> Samples:
-    """The part of the convolution that knows all of x that it needs."""
-    length = scipy.fft.next_fast_len(len(x))  # what wraps around falls on the part that is left out
+    """Return the part of the convolution for which all needed samples of x are known."""
+    length = scipy.fft.next_fast_len(len(x))  # the part that wraps around is left out
     y = scipy.fft.ifft(scipy.fft.fft(x, length) * scipy.fft.fft(taps, length))
     return np.asarray(y[len(taps) - 1 : len(x)], np.complex64)
 
 
 def interpolate(x: Samples, at: npt.NDArray[np.float64], half: int, cutoff: float) -> Samples:
-    """x between its samples, through a windowed sinc of 2 ``half`` taps that passes ``cutoff`` of the band."""
+    """Return x between its samples, by a windowed sinc of 2 ``half`` taps that passes ``cutoff`` of the band."""
     taps, kernel = _sinc(half, cutoff)
     y = np.zeros(len(at), np.complex64)
     phases, some = len(kernel) - 1, max(1, _WEIGHTS_AT_ONCE // len(taps))
@@ -187,9 +187,9 @@ def interpolate(x: Samples, at: npt.NDArray[np.float64], half: int, cutoff: floa
 
 @lru_cache(maxsize=8)
 def _sinc(half: int, cutoff: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """Where the taps are, and their weights for each of the phases."""
+    """Return the places of the taps, and their weights for each of the phases."""
     taps = np.arange(1 - half, half + 1)
-    phases = math.ceil(_PHASES * cutoff)  # a wider sinc is as smooth with fewer: the table's size stays
+    phases = math.ceil(_PHASES * cutoff)  # a wider sinc is as smooth with fewer phases
     table = np.arange(phases + 1)[:, None] / phases - taps
     window = np.i0(_KAISER * np.sqrt(np.clip(1 - (table / half) ** 2, 0, None))) / np.i0(_KAISER)
     return taps, (cutoff * np.sinc(cutoff * table) * window).astype(np.float32)

@@ -15,7 +15,7 @@ from oac_blocks.radio.limits import Range
 AIM_DB = -11.0
 SILENCE_DB = -200.0
 UPDATE_SECONDS = 1e-3  # between two gain steps of the slow control (the driver's agc-gain-update-interval-us)
-_DEAD_ZONE_DB = 0.7  # more than the half step that whole gains may be off, less than 1
+_DEAD_ZONE_DB = 0.7  # dB: more than the half step by which whole gains may be off, and less than 1
 _POWER_ON_GAIN_DB = 71
 # RSSI counts down from a signal that would be 11.5 dB above full scale at a gain of 0 dB. At the lowest steps of the
 # low-noise amplifier the driver's gain table names 3 dB less than they have, and RSSI counts with the table (attribute
@@ -26,12 +26,12 @@ _LARGEST_RSSI_DB = 127.75
 
 
 class GainControl:
-    """Follows the level of a stream, block by block, and of the air while there is no stream."""
+    """The gain of a receiver. It follows the level of a stream block by block, and that of the air without a stream."""
 
     def __init__(self) -> None:
         self.gain_db = _POWER_ON_GAIN_DB
-        self.level_db = SILENCE_DB  # of what was heard last
-        self._window_seconds = self._window_energy = 0.0  # heard since the last update
+        self.level_db = SILENCE_DB  # level of what was heard last
+        self._window_seconds = self._window_energy = 0.0  # time and energy since the last update
         self._until_update = UPDATE_SECONDS
 
     def step(self, power: float, seconds: float, mode: str, manual_db: int, allowed: Range) -> float:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A radio's receive side: converter, and the kernel's buffers behind it."""
+"""The receive side of a radio: its converter, and the kernel's buffers behind it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Words = npt.NDArray[np.int16]
 
 
 class ReceiveQueue:
-    """An open buffer. The DMA fills free blocks one after the other; without a free one, samples are lost.
+    """An open receive buffer. The DMA fills free blocks one after the other; without a free one, samples are lost.
 
     The client holds the block that it got last until it asks for the next one, as iiod does: after a while of idling
     there are ``kernel_buffers - 1`` stale blocks.
@@ -27,18 +27,18 @@ class ReceiveQueue:
         self.block_samples, self.kernel_buffers, self.mask = block_samples, kernel_buffers, mask
         self._overflow = overflow
         self._filled: deque[Words] = deque()
-        self._filling: Words | None = None  # a whole block; memory is taken as samples come
+        self._filling: Words | None = None  # the block that is being filled; memory is taken as samples come
         self._filling_samples = 0
         self._held = False
         self._losing = False
-        self.started_at: int | None = None  # place in the stream of the first sample
+        self.started_at: int | None = None  # place of the buffer's first sample in the stream
         self.overflows = 0
-        self.places: deque[tuple[int, int]] = deque(maxlen=4096)  # (sample of the buffer, place), where it jumps
+        self.places: deque[tuple[int, int]] = deque(maxlen=4096)  # (sample of the buffer, place) where it jumps
         self._taken = 0
 
     @property
     def reserved_samples(self) -> int:
-        """Samples of all its blocks."""
+        """Return the samples of all its blocks together."""
         return self.kernel_buffers * self.block_samples
 
     @property
@@ -47,12 +47,12 @@ class ReceiveQueue:
 
     @property
     def room_samples(self) -> int:
-        """How much can come before something is lost."""
+        """Return the samples that can come before one is lost."""
         free = self.kernel_buffers - len(self._filled) - int(self._held)
         return free * self.block_samples - self._filling_samples
 
     def push(self, words: Words, place: int) -> None:
-        """Received samples (n, 2) that begin at this place in the stream."""
+        """Take received words (n, 2) that begin at this place in the stream."""
         if self.started_at is None:
             self.started_at = place
         while len(words):
@@ -78,7 +78,7 @@ class ReceiveQueue:
                 self._filling, self._filling_samples = None, 0
 
     def lose(self) -> None:
-        """Something went wrong on the way: what is being filled is lost."""
+        """Lose the block that is being filled, as if an error had come up on the way."""
         self._taken -= self._filling_samples
         self._filling, self._filling_samples = None, 0
         self._losing = True
@@ -86,11 +86,11 @@ class ReceiveQueue:
         self._overflow()
 
     def release(self) -> None:
-        """The client asks for the next block: the one that it holds may be filled again."""
+        """Let the block that the client holds be filled again: it asks for the next one."""
         self._held = False
 
     def pop(self) -> Words | None:
-        """The oldest block, which the client holds from now on; None if there is none yet."""
+        """Return the oldest block, which the client holds from now on, or None if there is none yet."""
         if not self._filled:
             return None
         self._held = True
@@ -100,7 +100,7 @@ class ReceiveQueue:
         return np.ascontiguousarray(block[:, 0 if self.mask == 1 else 1])
 
     def sample(self, place: float) -> float:
-        """Which sample of the buffer was taken at this place of the stream."""
+        """Return the sample of the buffer that was taken at this place of the stream."""
         at = math.nan
         for first, start in self.places:
             if start <= place:
@@ -109,7 +109,7 @@ class ReceiveQueue:
 
 
 def words_from_samples(samples: Samples) -> Words:
-    """12 bits, clipped: full scale is 1. (n, 2)"""
+    """Return words (n, 2) of 12 bits, clipped; full scale is 1."""
     parts = samples.view(np.float32) * np.float32(RX_FULL_SCALE)
     np.rint(parts, out=parts)
     np.clip(parts, -RX_FULL_SCALE, RX_FULL_SCALE - 1, out=parts)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The noise of a receiver: white over its band, that of the samples or of the RF filter, whichever is narrower."""
+"""The noise of a receiver: white over the band of its samples or of its RF filter, whichever is narrower."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Samples = npt.NDArray[np.complex64]
 
 
 class ReceiverNoise:
-    """One receiver's noise, of its own seed. How the stream is cut into pieces does not matter."""
+    """The noise of one receiver, from its own seed. It does not depend on how the stream is cut into pieces."""
 
     def __init__(self, seed: np.random.SeedSequence) -> None:
         self._source = FrontEnd(seed)
-        self._latest = np.zeros(TAPS - 1, np.complex64)  # before the filter
+        self._latest = np.zeros(TAPS - 1, np.complex64)  # latest noise before the filter
 
     def add(self, x: Samples, density: float, bandwidth_hz: float, rate_hz: float) -> None:
         """Add noise of this density (power in a Hz) to samples taken at ``rate_hz`` behind a filter of this width."""

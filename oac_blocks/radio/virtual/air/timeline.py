@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Samples of a stream against the time that the radio's own crystal shows."""
+"""The samples of a stream and the times that the radio's own crystal shows at them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Timeline:
-    """Sample ``first`` is at ``own_seconds``, and ``rate_hz`` of them follow in each of the radio's own seconds."""
+    """Sample ``first`` is taken at ``own_seconds``, and ``rate_hz`` samples in each of the radio's own seconds."""
 
     rate_hz: float
     first: int = 0
@@ -32,5 +32,5 @@ class Timeline:
         return self.first + (own_seconds - self.own_seconds) * self.rate_hz
 
     def changed(self, rate_hz: float, at: int) -> Timeline:
-        """Goes on at another rate from this sample on."""
+        """Return the timeline that goes on at another rate from this sample on."""
         return Timeline(rate_hz, at, self.own_at(at))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A radio's transmit stream: what its buffers, its generators or nobody put there, sample after sample.
+"""A radio's transmit stream, sample after sample: from its buffers, from its tone generators, or silence.
 
 Blocks are queued back to back. If there is none when its time has come, the transmitter sends silence, which is an
 underflow, and the next block begins where the silence ends.
@@ -27,15 +27,15 @@ from oac_blocks.radio.virtual.iiod.settings import Tone
 
 Samples = npt.NDArray[np.complex64]
 Words = npt.NDArray[np.int16]
-REACH = 1 << 16  # zeros before the first sample, for who looks back
+REACH = 1 << 16  # zeros before the first sample, for filters and echoes that look back
 PIECE = 1 << 15  # samples that are written at a time
-_LONG_AGO = 1 << 18  # samples: a receiver that listens all the time is never so far behind
+_LONG_AGO = 1 << 18  # samples by which a receiver that listens all the time is never behind
 _KEPT_PLACES = 4096
-_DAC_STEP = 16  # 12 bits of 16 get through
+_DAC_STEP = 16  # the converter passes 12 of 16 bits
 
 
 class Block(Protocol):
-    """Samples that a client has queued: a complex64 array is one."""
+    """Samples that a client has queued, such as a complex64 array."""
 
     def __len__(self) -> int: ...
 
@@ -44,7 +44,7 @@ class Block(Protocol):
 
 @dataclass(frozen=True)
 class WordBlock:
-    """Interleaved 16-bit words of the enabled channels, as the client sent them: half as large as complex samples."""
+    """Interleaved 16-bit words of the enabled channels as the client sent them, half the size of complex samples."""
 
     words: Words
     mask: int
@@ -62,20 +62,20 @@ class WordBlock:
 
 
 class Buffer:
-    """An open buffer: blocks that were taken and are not sent yet."""
+    """An open transmit buffer, with the blocks that were taken and are not sent yet."""
 
     def __init__(self, kernel_buffers: int, cyclic: bool, reserved_samples: int = 0) -> None:
         self.kernel_buffers = kernel_buffers
         self.cyclic = cyclic
-        self.reserved_samples = reserved_samples  # that its blocks may take, with the one that is on its way
-        self.ends: deque[int] = deque()  # of the queued blocks, as places in the stream
-        self.taken = 0  # samples so far
-        self.places: deque[tuple[int, int]] = deque(maxlen=_KEPT_PLACES)  # (sample, place): where it jumps
+        self.reserved_samples = reserved_samples  # samples of its blocks, including the one that is on its way
+        self.ends: deque[int] = deque()  # ends of the queued blocks, as places in the stream
+        self.taken = 0  # samples that were taken so far
+        self.places: deque[tuple[int, int]] = deque(maxlen=_KEPT_PLACES)  # (sample, place) where it jumps
         self.loop: Block = np.zeros(0, np.complex64)
         self.loop_at = 0
 
     def place(self, sample: int) -> int:
-        """Where in the stream this sample of the buffer went."""
+        """Return the place in the stream of this sample of the buffer."""
         return max((start + sample - first for first, start in self.places if first <= sample), default=sample)
 
 
@@ -85,23 +85,23 @@ class Transmitter:
         self._underflow = underflow
         self.history = SampleHistory(REACH)
         self.first = timeline.first  # place in the stream of the history's sample 0
-        self.written = timeline.first  # the history reaches up to here
-        self.end = timeline.first  # the stream is known up to here
-        self.oldest = timeline.first - REACH  # and kept from here on
-        self._blocks: deque[tuple[int, Block]] = deque()  # (place, block), not wholly written yet
+        self.written = timeline.first  # place up to which the history is written
+        self.end = timeline.first  # place up to which the stream is known
+        self.oldest = timeline.first - REACH  # place from which the stream is kept
+        self._blocks: deque[tuple[int, Block]] = deque()  # (place, block) of the blocks that are not wholly written yet
         self.buffer: Buffer | None = None
         self.tones: Sequence[Tone] = ()
-        self.start_at = 0  # a buffer's first sample goes here or later
+        self.start_at = 0  # earliest place of a buffer's first sample
         self.underflows = 0
 
     @property
     def streaming(self) -> bool:
-        """Is somebody to say what comes next?"""
+        """Return whether a client hands over the samples one block after the other."""
         return self.buffer is not None and not self.buffer.cyclic
 
     @property
     def held_samples(self) -> int:
-        """Samples of queued blocks for which memory is taken or reserved, also after their buffer was closed."""
+        """Return the samples for which queued blocks take or reserve memory, also after their buffer was closed."""
         queued = sum(len(block) for _, block in self._blocks)
         return max(queued, self.buffer.reserved_samples if self.buffer is not None else 0)
 
@@ -113,7 +113,7 @@ class Transmitter:
         self.buffer = None
 
     def change_rate(self, rate_hz: float, at: int) -> None:
-        """What was queued is void: the stream begins anew at this place, at another rate."""
+        """Drop what was queued and begin the stream anew at this place, at another rate."""
         self.timeline = self.timeline.changed(rate_hz, at)
         self._blocks.clear()
         self.end = at
@@ -127,7 +127,7 @@ class Transmitter:
         if buffer is None:
             return
         if buffer.cyclic:
-            # A short one is repeated until it is worth copying.
+            # A short loop is repeated until it is worth copying.
             buffer.loop = np.tile(block[:], PIECE // len(block)) if 0 < len(block) < PIECE else block
             buffer.loop_at = max(self.end, self.start_at)
             return
@@ -141,21 +141,21 @@ class Transmitter:
         buffer.ends.append(self.end)
 
     def lose(self, samples: int) -> None:
-        """An underflow at the end of what is queued, for so many samples."""
+        """Add an underflow of so many samples behind the queued blocks."""
         self.end += samples
         self._count_underflow()
 
     def fill(self, end: int) -> None:
-        """Time has come to this place, or somebody asks for what is sent up to it and nobody can say otherwise."""
+        """Fix the stream up to this place, with silence where no block is queued: its time has come."""
         if self.end >= end:
             return
         if self.streaming:
             if self.buffer is not None and self.buffer.taken:
                 self._count_underflow()
-            self.end = end  # without a block it is silent
+            self.end = end  # there is silence without a block
             return
         if end - self.end > _LONG_AGO:
-            self.end = end - _LONG_AGO // 2  # nobody has listened for a while
+            self.end = end - _LONG_AGO // 2  # no receiver has listened for a while
             self._begin_at(self.end)
         self.write(self.end)
         while self.end < end:
@@ -163,7 +163,7 @@ class Transmitter:
             self.end = self.written
 
     def write(self, end: int) -> None:
-        """Put the stream into the history up to this place, or as far as it is known."""
+        """Write the stream into the history up to this place, or as far as it is known."""
         end = min(end, self.end)
         while self.written < end:
             count = min(end - self.written, PIECE)
@@ -177,7 +177,7 @@ class Transmitter:
                 self._blocks.popleft()
 
     def around(self, place: int, count: int) -> Samples:
-        """What is on the air at this place: the latest samples of a stream, or some of what repeats or is generated."""
+        """Return samples from around this place: the latest ones of a stream, or some of a loop or of the tones."""
         if not self.streaming:
             return self._generated(place, count)
         end = min(place, self.end)
@@ -186,7 +186,7 @@ class Transmitter:
         return self.history.windows(np.array([begin - self.first]), end - begin)[0]
 
     def sent(self, place: int) -> None:
-        """All before this place is on the air: its blocks are free again."""
+        """Free the blocks before this place: they are on the air."""
         if self.buffer is not None:
             while self.buffer.ends and self.buffer.ends[0] <= place:
                 self.buffer.ends.popleft()
@@ -197,14 +197,14 @@ class Transmitter:
         return buffer is not None and len(buffer.ends) >= buffer.kernel_buffers
 
     def forget(self, before: int) -> None:
-        """No receiver will ask for what was sent before this place."""
-        if min(before, self.end) - self.written > _LONG_AGO:  # and none has done so for a while
+        """Drop what was sent before this place: no receiver will ask for it."""
+        if min(before, self.end) - self.written > _LONG_AGO:  # no receiver has asked for a while
             self._begin_at(min(before, self.end))
         self.oldest = max(self.oldest, min(before, self.written))
         self.history.forget(self.oldest - self.first)
 
     def _begin_at(self, place: int) -> None:
-        """The history begins anew here, and what was before is silence."""
+        """Begin the history anew at this place; there is silence before it."""
         self.history = SampleHistory(REACH)
         self.first = self.written = place
         self.oldest = place - REACH
@@ -236,7 +236,7 @@ class Transmitter:
 
 
 def _repeated(loop: Block, first: int, count: int) -> Samples:
-    """Samples of a loop that begins at 0 and has no end."""
+    """Return samples of a loop that begins at 0 and has no end."""
     out = np.zeros(count, np.complex64)
     at = max(0, -first)
     while at < count:
@@ -248,14 +248,14 @@ def _repeated(loop: Block, first: int, count: int) -> Samples:
 
 
 def converted(samples: npt.NDArray[np.complexfloating]) -> Samples:
-    """What the converter makes of 16-bit values: 12 bits of them, full scale is 1."""
+    """Return what the converter makes of 16-bit values: it passes 12 bits, and full scale is 1."""
     parts = np.ascontiguousarray(samples, np.complex64).view(np.float32)
     parts = np.floor(parts / _DAC_STEP) * np.float32(_DAC_STEP / TX_FULL_SCALE)
     return np.clip(parts, -1, 1 - _DAC_STEP / TX_FULL_SCALE).view(np.complex64)
 
 
 def samples_from_words(words: Words, mask: int) -> Samples:
-    """Interleaved 16-bit words of the enabled channels (I, Q or both), as the converter takes them."""
+    """Return the samples that the converter makes of interleaved words of the enabled channels (I, Q or both)."""
     steps = (words >> int(math.log2(_DAC_STEP))).astype(np.float32)
     steps *= np.float32(_DAC_STEP / TX_FULL_SCALE)
     if mask == 3:

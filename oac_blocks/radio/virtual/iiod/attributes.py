@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A context as IIO knows it: devices with channels, all with attributes, and its description in XML.
+"""An IIO context: devices with channels, all with attributes, and its description in XML.
 
 An attribute is text that is read and written. What goes wrong is an ``OSError``, whose number the client gets.
 """
@@ -19,7 +19,7 @@ def refuse(number: int = errno.EINVAL) -> NoReturn:
 
 @dataclass(frozen=True)
 class Attribute:
-    """``filename`` is the kernel's name for it: clients look it up, and one file is one value."""
+    """One attribute. ``filename`` is the kernel's name for it, by which clients find it; one file is one value."""
 
     name: str
     filename: str
@@ -40,7 +40,7 @@ class Channel:
     id: str
     output: bool
     name: str = ""
-    scan: tuple[int, str] | None = None  # index in a buffer, and format
+    scan: tuple[int, str] | None = None  # index and format in a buffer
     attributes: dict[str, Attribute] = field(default_factory=dict)
 
     def add(self, attribute: Attribute) -> None:
@@ -113,7 +113,7 @@ def _tag(tag: str, *, open_: bool = False, **attributes: str) -> str:
     return f"<{tag}{inside}{'>' if open_ else '/>'}"
 
 
-# libiio reads a context without it as well, but warns.
+# libiio also reads a context without it, but prints a warning.
 _DTD = (
     "<!DOCTYPE context ["
     "<!ELEMENT context (device | context-attribute)*>"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The board's own converters, which programs list and hardly ever read: ``adm1177`` and ``xadc``."""
+"""The board's own converters ``adm1177`` and ``xadc``, which programs list and hardly ever read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def xadc(temperature_millidegrees: Callable[[], int]) -> Device:
     device = Device("iio:device2", "xadc")
     temperature = Channel("temp0", output=False)
 
-    def raw() -> str:  # as that chip counts: degrees = (raw - 2219) * 0.12304
+    def raw() -> str:  # in the chip's own counts: degrees = (raw - 2219) * 0.12304
         return str(round(temperature_millidegrees() / 123.040771484) + 2219)
 
     temperature.add(Attribute("offset", "in_temp0_offset", constant("-2219")))

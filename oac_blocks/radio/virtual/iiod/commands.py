@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lines that an IIOD client sends, as values. Whatever is no command becomes ``Unknown``; nothing is raised."""
+"""The lines that an IIOD client sends, as values. A line that is no command becomes ``Unknown``; nothing is raised."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MASK = re.compile(r"[0-9a-fA-F]{8}")
 
 @dataclass(frozen=True)
 class Nothing:
-    """An empty line: no answer."""
+    """An empty line. It gets no answer."""
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """Answered with -EINVAL."""
+    """A line that is no command. The answer is -EINVAL."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Read:
 @dataclass(frozen=True)
 class Write:
     path: AttributePath
-    length: int  # bytes that follow
+    length: int  # number of bytes that follow the line
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ Command = (
 
 
 def parse(line: bytes) -> Command:
-    """One line, with or without its end."""
+    """Return the command of one line, with or without its line end."""
     try:
         text = line.decode("ascii")
     except UnicodeDecodeError:

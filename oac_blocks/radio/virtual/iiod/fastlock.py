@@ -13,11 +13,11 @@ from oac_blocks.radio.virtual.iiod.texts import Read, Write
 
 PROFILES = Range(0, 1, 7)
 _WORDS = 16
-_FREQUENCY_BYTES = 8  # of the words; those of a real chip are contents of its registers
+_FREQUENCY_BYTES = 8  # words that hold the frequency; those of a real chip are contents of its registers
 
 
 class Fastlock:
-    """``frequency_hz`` reads the oscillator, ``tune`` sets it."""
+    """The profiles of one oscillator. ``frequency_hz`` reads the oscillator, and ``tune`` sets it."""
 
     def __init__(self, frequency_hz: Callable[[], int], tune: Callable[[int], None]) -> None:
         self._frequency_hz, self._tune = frequency_hz, tune
@@ -26,14 +26,14 @@ class Fastlock:
         self._saved = 0
 
     def attributes(self) -> Iterator[tuple[str, Read, Write]]:
-        """Name, read and write of each attribute, in the driver's order."""
+        """Return name, read and write function of each attribute, in the driver's order."""
         yield "fastlock_load", texts.constant("0"), self._load
         yield "fastlock_recall", self._read_recalled, self._recall
         yield "fastlock_save", self._read_saved, self._save
         yield "fastlock_store", texts.constant("0"), self._store
 
     def _load(self, text: str) -> None:
-        """Take "profile word,word,...": 16 words of 8 bits."""
+        """Load a profile from "profile word,word,...", 16 words of 8 bits."""
         found = re.fullmatch(r"\s*([0-7])\s+(\d{1,3}(?:\s*,\s*\d{1,3}){15})\s*", text.replace("\0", ""))
         if found is None:
             refuse()

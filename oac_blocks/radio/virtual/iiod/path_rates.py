@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Steps from the converter to the FIR: third, second and first half-band filter; in the driver's order.
+# Rate steps from the converter to the FIR (third, second and first half-band filter), in the driver's order.
 _HALF_BANDS = ((3, 2, 2), (2, 2, 2), (3, 1, 2), (2, 2, 1), (3, 1, 1), (2, 1, 1), (1, 1, 1))
-_HIGHEST_OSR, _NOMINAL = 0, 1  # where the driver's rate governors begin
-_ADC_HZ = (24.999e6, 640e6)  # the driver rounds the slowest sample rate down
+_HIGHEST_OSR, _NOMINAL = 0, 1  # entries at which the driver's rate governors begin
+_ADC_HZ = (24.999e6, 640e6)  # range of the ADC's clock; the driver rounds the slowest sample rate down
 _FASTEST_DAC_HZ = 320e6
 _HIGHEST_CLOCK_HZ = 1430e6
 _LARGEST_CLOCK_DIVIDER = 64
@@ -20,7 +20,7 @@ _LARGEST_CLOCK_DIVIDER = 64
 
 @dataclass(frozen=True)
 class PathRates:
-    """Of one direction."""
+    """The rates of one direction."""
 
     clock_hz: int
     converter_hz: int
@@ -30,7 +30,7 @@ class PathRates:
     sample_hz: int
 
     def text(self, converter: str, stage: str, samples: str) -> str:
-        """As the driver prints it, with the names of one direction."""
+        """Return the rates as the driver prints them, with the names of one direction."""
         return (
             f"BBPLL:{self.clock_hz} {converter}:{self.converter_hz} {stage}2:{self.third_hz} "
             f"{stage}1:{self.second_hz} {stage}F:{self.fir_hz} {samples}:{self.sample_hz}"
@@ -44,7 +44,7 @@ class ChipRates:
 
     @property
     def most_taps(self) -> int:
-        """Of both FIRs: 16 in a cycle of the DAC's clock, or of the ADC's half where that is divided; 128 at most."""
+        """Return the most taps of both FIRs: 16 in a cycle of the DAC's clock, or of half the ADC's; 128 at most."""
         rx = self.rx.converter_hz // (1 if self.rx.converter_hz == self.rx.third_hz else 2)
         cycles = min(rx // self.rx.sample_hz, self.tx.converter_hz // self.tx.sample_hz)
         return min(128, 16 * cycles)
@@ -72,7 +72,7 @@ def path_rates(sample_rate_hz: int, fir_factor: int, highest_osr: bool = False) 
 
 
 def _transmitters(index: int, fir_hz: int) -> int | None:
-    """The transmitter's half-band filters beside these of the receiver; None if these cannot be."""
+    """Return the transmitter's half-band filters for these of the receiver, or None if there are none."""
     adc = fir_hz * _factor(index)
     if not _ADC_HZ[0] <= adc <= _ADC_HZ[1]:
         return None

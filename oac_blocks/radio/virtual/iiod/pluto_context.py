@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A Pluto as IIO shows it: five devices over one set of settings."""
+"""The IIO context of a Pluto: five devices over one set of settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oac_blocks.radio.virtual.iiod.transceiver import Sensors, Transceiver
 
 
 class PlutoContext:
-    """``changed`` is called after each write that took effect."""
+    """A Pluto's context. ``changed`` is called after each write that took effect."""
 
     def __init__(
         self,

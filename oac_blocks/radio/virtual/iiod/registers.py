@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A device's registers: an address alone selects what the next read shows, an address and a value write it."""
+"""A device's registers. An address alone selects what the next read shows; an address and a value write it."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from oac_blocks.radio.virtual.iiod.attributes import Attribute, refuse
 from oac_blocks.radio.virtual.iiod.settings import RadioSettings
 
 STATUS_REGISTER = 0x80000088
-TX_UNDERFLOW, RX_OVERFLOW = 1, 4  # bits in it
+TX_UNDERFLOW, RX_OVERFLOW = 1, 4  # bits of the status register
 _MOST_REGISTERS = 4096
-_VERSION_REGISTER, _CORE_VERSION = 0, 0x90162  # of the FPGA's cores, as a Pluto shows it
+_VERSION_REGISTER, _CORE_VERSION = 0, 0x90162  # version of the FPGA's cores, as a Pluto reports it
 
 # Registers of the chip (UG-671).
 _ENSM_STATE, _PRODUCT_ID, _TX_ATTENUATION, _TX_ATTENUATION_HIGH = 0x017, 0x037, 0x073, 0x074
 _CLOCK_LOCKED, _RX_LO_LOCKED, _TX_LO_LOCKED = 0x05E, 0x247, 0x287
-_ENSM_STATES = {"sleep": 0x0, "wait": 0x0, "alert": 0x5}  # all others are 0xA, FDD
+_ENSM_STATES = {"sleep": 0x0, "wait": 0x0, "alert": 0x5}  # all other modes are 0xA, FDD
 _CHIP_ADDRESSES = 0x3FF
 
 
 class Registers:
-    """Of the FPGA's cores: a status, and whatever is written."""
+    """The registers of an FPGA core: a status, and values that are kept as they are written."""
 
     def __init__(self) -> None:
-        self.status = 0  # of under- and overflow: a one that is written clears
+        self.status = 0  # underflow and overflow bits; writing a 1 clears a bit
         self._values: dict[int, int] = {}
         self._at = 0
 
@@ -61,7 +61,7 @@ class Registers:
 
 
 class ChipRegisters(Registers):
-    """Of the transceiver, 8 bits each: its identity, its state, and what is set, where programs look for them."""
+    """The transceiver's registers of 8 bits that programs read: its identity, its state, and its settings."""
 
     def __init__(self, settings: RadioSettings) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class ChipRegisters(Registers):
         settings = self._settings
         attenuation = round(-settings.tx_gain_db / ad9361.TX_GAIN_DB.step)
         live = {
-            _PRODUCT_ID: 0x0A,  # AD936x, revision 2: the whole family reads the same
+            _PRODUCT_ID: 0x0A,  # AD936x, revision 2; the same for the whole family
             _ENSM_STATE: 0x10 | _ENSM_STATES.get(settings.ensm_mode, 0xA),
             _CLOCK_LOCKED: 0x80,
             _RX_LO_LOCKED: 0x02 * settings.rx_lo_on,

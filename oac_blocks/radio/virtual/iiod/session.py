@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One client's connection: IIOD's lines in, answers out, until the client goes, says EXIT, or sends no lines at all.
+"""One client's connection: it reads IIOD's lines and answers them until the client leaves or sends EXIT or no lines.
 
 Whatever is sent, memory stays bounded and no exception leaves ``serve``: errors are negative numbers in an answer.
 """
@@ -27,7 +27,7 @@ _WORD_BYTES = 2
 
 
 class _GoneError(Exception):
-    """The client is."""
+    """The client has left."""
 
 
 class IiodSession:
@@ -35,7 +35,7 @@ class IiodSession:
         self._socket, self._air, self._radio = connection, air, radio
         self._received = bytearray()
         self._rx: ReceiveQueue | None = None
-        self._rx_left = memoryview(b"")  # of a block that was read in part
+        self._rx_left = memoryview(b"")  # rest of a block that was read in part
         self._tx: Buffer | None = None
         self._tx_mask, self._tx_bytes = 3, 0
 
@@ -47,7 +47,7 @@ class IiodSession:
                     return
                 self._answer(command)
         except (_GoneError, OSError):
-            pass  # that is how connections end
+            pass  # connections end like this
         finally:
             self._close_rx()
             self._close_tx()
@@ -62,7 +62,7 @@ class IiodSession:
         except _GoneError:
             raise
         except Exception:
-            # A fault of this program, and no reason to hang up on the client.
+            # This is an error of this program, and no reason to disconnect the client.
             _log.exception("no answer to %r", command)
             self._send(f"{-errno.EIO}\n".encode())
 
@@ -118,7 +118,7 @@ class IiodSession:
         if length > MOST_TEXT_BYTES:
             self._discard(length)
             refuse(errno.E2BIG)
-        # It follows whatever the answer will be.
+        # The value follows the line, whatever the answer will be.
         payload = self._take(length)
         try:
             text = payload.rstrip(b"\0").decode("ascii")
@@ -214,7 +214,7 @@ class IiodSession:
         return line if len(line) <= commands.MAX_LINE_BYTES else b"?"
 
     def _take(self, length: int) -> bytearray:
-        """The next bytes, in one piece; of a large piece, pages of memory are taken as bytes come."""
+        """Return the next bytes in one piece; a large piece takes its memory page by page as the bytes come."""
         taken, count = bytearray(length), min(length, len(self._received))
         taken[:count] = self._received[:count]
         del self._received[:count]
@@ -241,10 +241,10 @@ class IiodSession:
             self._socket.sendall(part)
 
     def _gone(self) -> bool:
-        """Has the client left while something was waited for? What it had sent before may still be unread."""
+        """Return whether the client left during a wait. What it had sent before may still be unread."""
         poll = select.poll()
         try:
-            poll.register(self._socket, select.POLLRDHUP)  # errors and hang-ups are told in any case
+            poll.register(self._socket, select.POLLRDHUP)  # errors and hang-ups are reported in any case
             return bool(poll.poll(0))
         except (OSError, ValueError):
             return True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a radio is set to, as plain numbers: attributes write them, the air reads them."""
+"""The settings of a radio as plain numbers: attributes write them, and the air reads them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Tone:
-    """One of the transmitter's four generators: two for I, two for Q."""
+    """One of the transmitter's four tone generators, two for I and two for Q."""
 
     frequency_hz: float = 0.0
     phase_degrees: float = 0.0
@@ -17,10 +17,10 @@ class Tone:
 
 @dataclass
 class RadioSettings:
-    """As a Pluto is after it has started."""
+    """The settings; the defaults are those of a Pluto after it has started."""
 
     sample_rate_hz: int = 30_720_000
-    rx_decimation: int = 1  # in the FPGA, behind the chip: 1 or 8
+    rx_decimation: int = 1  # factor of the filter in the FPGA behind the chip, 1 or 8
     tx_interpolation: int = 1
     rx_lo_hz: int = 2_400_000_000
     tx_lo_hz: int = 2_450_000_000

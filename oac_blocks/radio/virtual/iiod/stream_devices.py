@@ -15,13 +15,13 @@ from oac_blocks.radio.virtual.iiod.texts import Texts
 
 _SYNC_WORDS = ("disarm", "arm")
 _BIAS = Range(-32_768, 1, 32_767)
-_CALIBRATION = Range(-1.999999, 1e-6, 1.999999)  # what a register of 1 sign bit, 1 whole bit and 14 others holds
+_CALIBRATION = Range(-1.999999, 1e-6, 1.999999)  # range of a register with a sign bit, a whole bit and 14 fraction bits
 _WATERMARK = Range(1, 1, 1 << 24)
 _TONE_NAMES = ("TX1_I_F1", "TX1_I_F2", "TX1_Q_F1", "TX1_Q_F2")
 
 
 class StreamDevices:
-    """``changed`` is called after each write that took effect."""
+    """A device with a buffer. ``changed`` is called after each write that took effect."""
 
     def __init__(self, settings: RadioSettings, kept: Texts, changed: Callable[[], None]) -> None:
         self.settings = settings
@@ -79,7 +79,7 @@ class StreamDevices:
             channel.add(Attribute(name, file + name, *pair))
 
     def _fpga_rate(self, prefix: str, field_: str) -> Sequence[Attribute]:
-        """A filter by 8 behind the chip: on if the slower one of two rates is chosen."""
+        """The filter by 8 behind the chip; it is on if the slower one of two rates is chosen."""
 
         def rates() -> tuple[int, int]:
             return self.settings.sample_rate_hz, self.settings.sample_rate_hz // 8
@@ -151,5 +151,5 @@ class StreamDevices:
 
 
 def _tone_step(hertz: int, sample_rate_hz: int) -> float:
-    """The generators count in 1/65,536 of a turn."""
+    """Return the frequency that a generator makes: it counts in 1/65,536 of a turn a sample."""
     return round(hertz / sample_rate_hz * 65_536) * sample_rate_hz / 65_536

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attributes are text: numbers and words in and out, with the kernel's idea of what is one."""
+"""Attributes are text: read and print numbers and words by the kernel's rules."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _DECIMAL = re.compile(r"\s*[+-]?[0-9]{1,9}(\.[0-9]{0,9})?\s*(dB)?\s*")
 
 
 class Texts:
-    """Values that are checked, kept and read back as the driver prints them, and have no effect."""
+    """Values without an effect: they are checked, kept, and read back as the driver prints them."""
 
     def __init__(self) -> None:
         self._kept: dict[str, str] = {}
 
     def choice(self, key: str, allowed: Sequence[str]) -> tuple[Read, Write]:
-        """One of these words; the first one to begin with."""
+        """Return the functions of a value that is one of these words; it begins as the first one."""
 
         def kept(text: str) -> str:
             word = plain(text)
@@ -45,7 +45,7 @@ class Texts:
         return self._pair(key, f"{default:.6f}", kept)
 
     def numbers(self, key: str, *allowed: Range) -> tuple[Read, Write]:
-        """Whole numbers in a row, as many as there are ranges or fewer; the first is read back."""
+        """Return the functions of a row of whole numbers, at most one for each range; the first one is read back."""
 
         def kept(text: str) -> str:
             words = plain(text).split()
@@ -64,7 +64,7 @@ class Texts:
 
 
 def plain(text: str) -> str:
-    """The text without what clients put around it."""
+    """Return the text without the white space and zero bytes that clients put around it."""
     return text.replace("\0", "").strip()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The device ``ad9361-phy``: oscillators, rates, filters, gains, with the ranges and errors of the kernel's driver."""
+"""The device ``ad9361-phy``: oscillators, rates, filters, gains; ranges and errors are those of the kernel's driver."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RX_PORTS = (
 )
 _TX_PORTS = ("A", "B")
 _GOVERNORS = ("nominal", "highest_osr")
-_ONCE = ("tx_quad", "rf_dc_offs", "rssi_gain_step")  # calibrations that run and leave the mode as it is
+_ONCE = ("tx_quad", "rf_dc_offs", "rssi_gain_step")  # calibrations that run once and leave the mode as it is
 _FASTEST_FIR_HZ = 122_880_000
 _RSSI_ERRORS = "lna_error: 0 0 0 0\nmixer_error: 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\ngain_step_calib_reg_val: 0 0 0 0 0"
 _FIR_RX = re.compile(r"^RX\s+[0-3]\s+GAIN\s+(?:-12|-6|0|6)\s+DEC\s+([124])\s*$", re.M)
@@ -41,11 +41,11 @@ _ANY = Range(0, 1, 2**31 - 1)
 
 @dataclass
 class Sensors:
-    """What the air knows and attributes show."""
+    """What the air measures and attributes report."""
 
     temperature_millidegrees: Callable[[], int] = lambda: 35_000
     rssi_db: Callable[[], float] = lambda: 110.0
-    rx_gain_db: Callable[[], int] | None = None  # where automatic gain control has brought it
+    rx_gain_db: Callable[[], int] | None = None  # gain that automatic gain control has reached
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Fir:
 
 
 class Transceiver:
-    """``changed`` is called after each write that took effect."""
+    """The transceiver. ``changed`` is called after each write that took effect."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Transceiver:
 
         def use_external(text: str) -> None:
             texts.boolean(text)
-            refuse(errno.ENODEV)  # a Pluto has no input for another oscillator
+            refuse(errno.ENODEV)  # a Pluto has no input for an external oscillator
 
         for attribute, read, write in (
             ("external", texts.constant("0"), use_external),
@@ -199,7 +199,7 @@ class Transceiver:
         return channel
 
     def _auxiliary(self) -> list[Channel]:
-        """The chip's slow converters."""
+        """Return the attributes of the chip's slow converters."""
         channels = []
         channel = Channel("voltage2", output=False)
         for name, value in (("offset", "57"), ("raw", "1010"), ("scale", "0.305250")):
@@ -241,7 +241,7 @@ class Transceiver:
 
     def _bandwidth(self, name: str, allowed: Range) -> tuple[Read, Write]:
         def write(text: str) -> None:
-            # The driver takes the nearest that it can do, and says nothing.
+            # The driver sets the nearest bandwidth that it can, without an error.
             hertz = min(allowed.clamp(texts.integer(text)), self.chip.widest_bandwidth_hz)
             self._set(name, int(hertz))
 
@@ -254,7 +254,7 @@ class Transceiver:
         return self._rates_at(self.settings.sample_rate_hz, self.fir.rx_factor if self.fir.enabled else 1)
 
     def _possible_rates(self) -> Range:
-        """A FIR by four lets the samples be four times slower than the converters allow, and has a highest rate."""
+        """Return the sample rates that the FIR allows: by four, a lowest rate four times lower, and a highest rate."""
         factor = self.fir.rx_factor if self.fir.enabled else 1
         low = math.floor(ad9361.SAMPLE_RATE_WITHOUT_FIR_HZ.low / factor)
         return Range(low, 1, min(ad9361.SAMPLE_RATE_HZ.high, _FASTEST_FIR_HZ // factor), "Hz")
@@ -291,7 +291,7 @@ class Transceiver:
         return f"FIR Rx: {fir.rx_taps},{fir.rx_factor} Tx: {fir.tx_taps},{fir.tx_factor}"
 
     def _write_fir_config(self, text: str) -> None:
-        """Lines of settings, then one line a tap: RX and TX."""
+        """Load filters from lines of settings and then one line for each tap, RX and TX."""
         if self.fir.enabled:
             refuse(errno.EBUSY)
         text = text.replace("\0", "")
