@@ -15,7 +15,7 @@ from rich.table import Table
 
 from benchmarks import flower
 from fl_app.config import load_settings
-from fl_app.link.router import Link
+from fl_app.link.router import RouterLink
 from fl_app.link.server import serve
 from fl_app.runs.metrics import RoundFigures
 from fl_app.runs.run_folder import RunFolder
@@ -52,7 +52,7 @@ def rounds_of(n_clients: int, air: str) -> tuple[list[RoundFigures], float]:
 
     with tempfile.TemporaryDirectory() as folder:
         endpoint = f"ipc://{folder}/server"
-        link = Link(endpoint, None, lambda _text: None)
+        link = RouterLink(endpoint, None, lambda _text: None)
         crowds = [_crowd(endpoint, range(first, n_clients, CROWDS)) for first in range(CROWDS)]
         try:
             serve(settings, RunFolder.create(settings, Path(folder) / "run"), on_round, lambda: False, link)

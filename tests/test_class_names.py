@@ -9,7 +9,7 @@ from tests.support.paths import ROOT
 
 PACKAGES = ("oac_blocks", "calibration", "fl_app")
 # Pairs that are still there, each in two packages or rooms. None may be added.
-KNOWN = {"Answer", "Arrivals", "Bench", "BenchError", "Burst", "Link", "Order", "RadioError"}
+KNOWN = {"Answer", "Arrivals", "Bench", "BenchError", "Burst", "Order"}
 
 
 @functools.cache

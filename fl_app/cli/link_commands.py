@@ -66,10 +66,10 @@ def server(
         here = {"bind": bind, "radio": radio, "audit_votes": audit_votes or None}
         settings = settings.with_values(link={key: value for key, value in here.items() if value is not None})
         from fl_app.link.keys import server_keys
-        from fl_app.link.router import Link
+        from fl_app.link.router import RouterLink
         from fl_app.link.server import serve
 
-        link = Link(settings.link.bind, server_keys(keys) if keys else None, say)
+        link = RouterLink(settings.link.bind, server_keys(keys) if keys else None, say)
 
         def train(
             settings: Settings, folder: Any, on_round: Any, should_stop: Any, before_keeping: Any

@@ -31,11 +31,11 @@ FRUITLESS_SECONDS = 30.0  # seconds with too few votes before a flowgraph that s
 OVERTAKEN_SECONDS = 0.5  # seconds that a decision may come after the next call: they are on two sockets
 
 
-class RadioError(RuntimeError):
+class UplinkError(RuntimeError):
     """Nothing is heard of the radios; the message says what is known of them."""
 
 
-class TooFewVotersError(RadioError):
+class TooFewVotersError(UplinkError):
     """The radios live, and bring the votes of too few clients."""
 
 
@@ -142,11 +142,11 @@ class RadioAir(Air):
         now = time.monotonic()
         self._refuse_a_fault()
         if now - max(self._started, self._bench.heard) > SILENT_SECONDS:
-            raise RadioError(self._bench.complaint(SILENT_SECONDS))
+            raise UplinkError(self._bench.complaint(SILENT_SECONDS))
         if now - self._started > FRUITLESS_SECONDS and now - self._bench.heard < FRUITLESS_SECONDS:
             raise TooFewVotersError(self._bench.complaint(FRUITLESS_SECONDS))
         self._clients.listen(now - max(self._started, self._bench.decided))
 
     def _refuse_a_fault(self) -> None:
         if self._bench.fault:
-            raise RadioError(self._bench.fault)
+            raise UplinkError(self._bench.fault)

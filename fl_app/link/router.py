@@ -26,7 +26,7 @@ class LinkError(RuntimeError):
     """The link cannot be had, or too few clients are there; the message says which and what to do."""
 
 
-class Link:
+class RouterLink:
     """The ROUTER socket, and the desk behind it."""
 
     def __init__(self, bind: str, keys: ServerKeys | None, tell: Callable[[str], None]) -> None:

@@ -23,7 +23,7 @@ from fl_app.engine.pool import DataOf, InProcess
 from fl_app.link import curve
 from fl_app.link.desk import Desk
 from fl_app.link.downlink import change_of, checksum_of, whole_model
-from fl_app.link.router import Link, LinkError
+from fl_app.link.router import LinkError, RouterLink
 from fl_app.link.settings import config_hash
 from fl_app.link.terms import Answer, Job, JobKind, Terms
 from fl_app.runs.metrics import RoundFigures
@@ -47,7 +47,7 @@ class LinkWorkers(InProcess):
     def __init__(
         self,
         settings: Settings,
-        link: Link,
+        link: RouterLink,
         should_stop: Callable[[], bool],
         on_status: Callable[[Status], None] = lambda _status: None,
         bench: RadioBench | None = None,
@@ -221,7 +221,7 @@ def serve(
     folder: RunFolder,
     on_round: Callable[[RoundFigures], None],
     should_stop: Callable[[], bool],
-    link: Link,
+    link: RouterLink,
     on_status: Callable[[Status], None] = lambda _status: None,
     before_keeping: Callable[[], None] = lambda: None,
 ) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ from fl_app.config import ConfigError
 from fl_app.link import radio_uplink
 from fl_app.link.caller import Burst
 from fl_app.link.radio_bench import OwnRadio, RadioBench
-from fl_app.link.radio_uplink import RadioAir, RadioError, TooFewVotersError
+from fl_app.link.radio_uplink import RadioAir, TooFewVotersError, UplinkError
 from oac_blocks.bench.flows.endpoints import Endpoints, payload_endpoint
 from oac_blocks.blocks.support import pdus
 from oac_blocks.rounds.messages import Call, listed
@@ -359,7 +359,7 @@ def test_a_flowgraph_with_another_waveform_is_refused(flowgraph):
         it.report("tracking", "tracking", "tracking", fft_size=64, cp_samples=16, groups=4)
         yield
 
-    with pytest.raises(RadioError, match=r"has fft_size = 64, cp_samples = 16, and this run's \[air\] 256, 64; start"):
+    with pytest.raises(UplinkError, match=r"has fft_size = 64, cp_samples = 16, and this run's \[air\] 256, 64; start"):
         flowgraph.uplink(script, [0, 1, 2])
 
 
@@ -372,7 +372,9 @@ def test_soft_votes_of_another_waveform_are_refused(flowgraph):
         it.decide(1, voters=3, repeats=2)
         yield
 
-    with pytest.raises(RadioError, match=r"has repeats = 2, and this run's \[air\] 1; start `fl_app radio` with --set"):
+    with pytest.raises(
+        UplinkError, match=r"has repeats = 2, and this run's \[air\] 1; start `fl_app radio` with --set"
+    ):
         flowgraph.uplink(script, [0, 1, 2])
 
 
@@ -390,13 +392,15 @@ def test_time_on_the_air_is_booked_at_the_rate_of_the_radios(flowgraph):
 
 def test_a_flowgraph_for_another_number_of_clients_is_refused(flowgraph):
     flowgraph.report("tracking", "tracking")
-    with pytest.raises(RadioError, match="has 2 clients, and this run 3"):
+    with pytest.raises(UplinkError, match="has 2 clients, and this run 3"):
         flowgraph.uplink(lambda _it: iter(()), [0])
 
 
 def test_silence_is_an_error_with_a_hint(flowgraph, monkeypatch):
     monkeypatch.setattr(radio_uplink, "SILENT_SECONDS", 0.3)
-    with pytest.raises(RadioError, match=r"nothing was heard of the flowgraph at ipc://.* is `fl_app radio` running\?"):
+    with pytest.raises(
+        UplinkError, match=r"nothing was heard of the flowgraph at ipc://.* is `fl_app radio` running\?"
+    ):
         flowgraph.uplink(lambda _it: iter(()), [0])
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 import zmq
 
-from fl_app.link.router import Link, LinkError
+from fl_app.link.router import LinkError, RouterLink
 from fl_app.runs.run_folder import RunFolder
 from fl_app.runs.train import train
 from tests.fl_app.link.processes import figures
@@ -118,14 +118,14 @@ def test_address_that_is_taken(tmp_path):
     other.bind("tcp://127.0.0.1:*")
     endpoint = other.get_string(zmq.LAST_ENDPOINT)
     with pytest.raises(LinkError, match=f"cannot listen on {endpoint}: Address already in use"):
-        Link(endpoint, None, lambda _text: None)
+        RouterLink(endpoint, None, lambda _text: None)
     context.destroy(linger=0)
 
 
 def test_address_that_was_tried_is_free_at_once():
     """A server tries its address first and opens it when its data is loaded, which may be a moment later."""
     for _ in range(20):
-        link = Link("tcp://127.0.0.1:*", None, lambda _text: None)
+        link = RouterLink("tcp://127.0.0.1:*", None, lambda _text: None)
         context = zmq.Context()
         try:
             context.socket(zmq.ROUTER).bind(link.endpoint)
@@ -136,12 +136,12 @@ def test_address_that_was_tried_is_free_at_once():
 
 def test_server_removes_the_file_of_its_unix_socket_and_no_other(tmp_path):
     file = tmp_path / "server"
-    link = Link(f"ipc://{file}", None, lambda _text: None)
+    link = RouterLink(f"ipc://{file}", None, lambda _text: None)
     assert file.is_socket()
     link.close()
     assert not file.exists()
-    first = Link(f"ipc://{file}", None, lambda _text: None)
-    second = Link(f"ipc://{file}", None, lambda _text: None)  # Unix sockets can be taken over
+    first = RouterLink(f"ipc://{file}", None, lambda _text: None)
+    second = RouterLink(f"ipc://{file}", None, lambda _text: None)  # Unix sockets can be taken over
     first.close()
     assert file.is_socket()
     second.close()

@@ -95,7 +95,7 @@ class Feeder:
         self._turned = start
         self._ratio = conversion.tx_rate_hz / conversion.rx_rate_hz
         self._half = math.ceil(_HALF_SINC * max(1.0, self._ratio))
-        # Shifted and filtered samples, at the source's rate, that the interpolation still needs. Silence comes before them.
+        # Shifted and filtered samples at the source's rate that are still needed for interpolation, after silence.
         self._middle = np.zeros(self._half, np.complex64)
         self._middle_first = start - self._half
         self._start = start
