@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Algorithm 1 of the paper: selection, server, client and models. No air, no network, no files."""
+"""Implement Algorithm 1 of the paper: selection, server, client and models, without air, network or files."""

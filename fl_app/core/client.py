@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A client's side of Algorithm 1: H local steps, the sum of their gradients, and the k entries that it sends."""
+"""Compute a client's part of Algorithm 1: H local steps, the sum of their gradients and the k entries it sends."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from fl_app.core.models import Buffers, build_model, get_buffers, measure_buffer
 from fl_app.core.streams import stream
 from oac_blocks.dsp.waveform.schemes import scheme_named
 
-EVALUATION_BATCH = 100
-ONEDNN_CHANNEL_BLOCK = 16
+EVALUATION_BATCH = 100  # test images per block
+ONEDNN_CHANNEL_BLOCK = 16  # channels that oneDNN processes together
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Images as the model takes them, float32 (n, channels, height, width), and their labels, int64."""
+    """Hold images as the model takes them, float32 (n, channels, height, width), and their labels, int64."""
 
     images: NDArray[np.float32]
     labels: NDArray[np.int64]
@@ -34,7 +34,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Task:
-    """What clients are told once, before the first round."""
+    """Describe the training task; every client receives it once, before the first round."""
 
     seed: int
     model_name: str
@@ -45,7 +45,7 @@ class Task:
     H: int
     lr: float
     batch_size: int
-    scheme: str  # its name, as each process has its own object
+    scheme: str  # the name of the scheme; each process makes its own scheme object from it
     abstain_below: float
     device: str
     threads: int
@@ -53,7 +53,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Broadcast:
-    """What the server sends in round t: w_t and S_t."""
+    """Hold the message that the server broadcasts in round t: the model w_t and the selection S_t."""
 
     t: int
     w: NDArray[np.float32]
@@ -62,18 +62,19 @@ class Broadcast:
 
 @dataclass(frozen=True, eq=False)
 class ClientReport:
-    """What a client has for round t."""
+    """Hold the result of one client in round t."""
 
     client: int
-    payload: NDArray[Any] | None  # (k,) as the scheme has it; None if it is not here
+    payload: NDArray[Any] | None  # (k,) in the scheme's type; None if another process holds it
     loss: float
     seconds: float
-    transmits: bool  # False if the gradients were not finite, and the client is silent in this round
+    # False if the gradients were not finite; the client then sends nothing in this round
+    transmits: bool
 
 
 @dataclass(frozen=True)
 class Score:
-    """How a model does on one block of the test set."""
+    """Hold the result of a model on one block of the test set."""
 
     block: int
     correct: int
@@ -81,10 +82,11 @@ class Score:
 
 
 def fast_layout(model: nn.Module) -> torch.memory_format:
-    """The order of pixels and channels in memory: channels last, up to three times faster on a CPU, where it is safe.
+    """Return the fastest memory layout that is safe for this model on a CPU.
 
-    oneDNN writes past its workspace in the backward pass of a 1x1 convolution with stride whose input has fewer
-    channels than its block and comes in that order (uxlfoundation/oneDNN#6035): a ResNet-18 of width below 16.
+    Channels last is up to three times faster than the contiguous layout. It is not safe for a ResNet-18 of width below
+    16: in the backward pass of a strided 1x1 convolution, oneDNN writes past its workspace if the input is channels
+    last and has fewer channels than oneDNN's block (uxlfoundation/oneDNN#6035).
     """
     convolutions = [module for module in model.modules() if isinstance(module, nn.Conv2d)]
     skipping = [one for one in convolutions if one.kernel_size == (1, 1) and one.stride != (1, 1)]
@@ -101,7 +103,15 @@ def local_update(
     batch_size: int,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.float32], float]:
-    """ClientUpdate: H steps of SGD from w; the sum of the H gradients, and the mean loss over the steps."""
+    """Run ClientUpdate: H steps of SGD from w.
+
+    Returns
+    -------
+    gradient : ndarray of float32, shape (d,)
+        The sum of the H gradients.
+    loss : float
+        The mean loss over the H steps.
+    """
     device, layout = next(model.parameters()).device, fast_layout(model)
     set_parameters(model, w)
     model.train()
@@ -128,9 +138,10 @@ def _draw_batch(data: Samples, batch_size: int, rng: np.random.Generator) -> NDA
 
 
 class ClientGroup:
-    """Some of the clients, trained one after the other by one process, and some blocks of the test set.
+    """Train some of the clients one after the other in one process, and score the model on some test blocks.
 
-    A client's report depends on the broadcast, its number and the seed alone: neither on its group nor on its order.
+    A client's report depends only on the broadcast, its number and the seed. It depends neither on the group that the
+    client is in nor on its position in the group.
     """
 
     def __init__(self, task: Task, clients: dict[int, Samples], test_blocks: dict[int, Samples]) -> None:
@@ -142,7 +153,7 @@ class ClientGroup:
         self.model: nn.Module = model.to(task.device, memory_format=fast_layout(model))
 
     def train(self, broadcast: Broadcast) -> Iterator[ClientReport]:
-        """The reports of this group's clients, as they come."""
+        """Yield the report of each client of this group as soon as it is ready."""
         for client, data in self.clients.items():
             yield self._train_one(broadcast, client, data)
 
@@ -157,9 +168,10 @@ class ClientGroup:
         return ClientReport(client, payload, loss, time.perf_counter() - started, payload is not None)
 
     def measure(self, t: int, w: NDArray[np.float32]) -> Iterator[tuple[int, Buffers]]:
-        """Batch norm's statistics of the model w, as each client sees them on one batch of its own."""
+        """Yield each client's batch-norm statistics of the model w, measured on one batch of the client's data."""
         set_parameters(self.model, w)
-        set_buffers(self.model, self._fresh)  # local training counts its steps there, and these depend on the group
+        # Local training counts its steps in the buffers, and the counts depend on the group; so start from fresh ones.
+        set_buffers(self.model, self._fresh)
         for client, data in self.clients.items():
             rng = stream(self.task.seed, "statistics", t, client)
             images = torch.from_numpy(data.images[_draw_batch(data, self.task.batch_size, rng)])
@@ -167,7 +179,7 @@ class ClientGroup:
             yield client, measure_buffers(self.model, [batch])
 
     def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> list[Score]:
-        """The model on this group's blocks of the test set."""
+        """Score the model on this group's blocks of the test set."""
         set_parameters(self.model, w)
         set_buffers(self.model, buffers)
         self.model.eval()
@@ -184,7 +196,7 @@ class ClientGroup:
 
 
 def blocks_of(test: Samples) -> Sequence[Samples]:
-    """The test set in blocks of fixed size: the same sums for any number of processes."""
+    """Divide the test set into blocks of fixed size, so that any number of processes computes the same sums."""
     starts = range(0, len(test), EVALUATION_BATCH)
     return [
         Samples(test.images[start : start + EVALUATION_BATCH], test.labels[start : start + EVALUATION_BATCH])

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The two models of the paper, and their view as one flat vector of d numbers: what the air carries.
+"""Build the two models of the paper, and map their parameters to one flat vector of d numbers for the air.
 
-What travels how (docs/models.md says why):
-- trainable parameters, flattened in the order of `model.parameters()`: their gradients go over the air, k per round;
-- buffers, that is batch-norm's running mean, variance and step count: over the control link, averaged by the server.
+A model's state travels on two ways (docs/models.md says why):
+- The gradients of the trainable parameters go over the air, k entries per round. The flat vector has the order of
+  `model.parameters()`.
+- The buffers (batch-norm's running mean, variance and step count) go over the control link. The server averages them.
 """
 
 from __future__ import annotations
@@ -30,10 +31,22 @@ Buffers = dict[str, NDArray[Any]]
 def build_model(
     name: str, classes: int, in_channels: int = 1, image_size: int = 28, width: int = 64, seed: int = 0
 ) -> nn.Module:
-    """Make a model with weights drawn from `seed`; torch's global generator is left as it was.
+    """Build a model with weights drawn from `seed`; torch's global generator keeps its state.
 
-    name: "cnn" (109,402 parameters for 26 classes of 28x28x1) or "resnet18" (11,173,962 for 10 classes of 32x32x3);
-    image_size: height and width in pixels; width: channels of ResNet-18's first stage (the CNN has no use for it).
+    Parameters
+    ----------
+    name
+        "cnn" (109,402 parameters for 26 classes of 28x28x1) or "resnet18" (11,173,962 for 10 classes of 32x32x3).
+    classes
+        Number of classes, 2 or more.
+    in_channels
+        Number of channels of an image.
+    image_size
+        Height and width of an image in pixels.
+    width
+        Number of channels of ResNet-18's first stage; the CNN ignores it.
+    seed
+        Seed of the initial weights.
     """
     name = canonical("model", name, MODEL_NAMES)
     for argument, value, low in (
@@ -44,7 +57,7 @@ def build_model(
     ):
         if value < low:
             raise ValueError(f"{argument} must be {low} or more, not {value}")
-    with torch.random.fork_rng(devices=[]):  # weights are always drawn on the CPU, the same for every device
+    with torch.random.fork_rng(devices=[]):  # the weights are drawn on the CPU, so that every device gets the same ones
         torch.default_generator.manual_seed(seed)
         if name == "cnn":
             return _cnn(classes, in_channels, image_size)
@@ -62,11 +75,11 @@ def _cnn(classes: int, in_channels: int, image_size: int) -> nn.Module:
 
 
 def _resnet18(classes: int, in_channels: int, width: int) -> nn.Module:
-    """torchvision's ResNet-18 with the stem for small images: 3x3 without stride, and no pooling after it."""
+    """Build torchvision's ResNet-18 with the stem for small images: 3x3 without stride, and no pooling after it."""
     resnet = load_torchvision().models.resnet
     block = resnet.BasicBlock
     model: Any = resnet.ResNet(block, [2, 2, 2, 2], num_classes=classes)
-    model.inplanes = width  # _make_layer counts on from here
+    model.inplanes = width  # _make_layer reads the number of input channels here, and updates it
     model.conv1 = nn.Conv2d(in_channels, width, kernel_size=3, padding=1, bias=False)
     model.bn1 = nn.BatchNorm2d(width)
     model.maxpool = nn.Identity()
@@ -75,7 +88,7 @@ def _resnet18(classes: int, in_channels: int, width: int) -> nn.Module:
         setattr(model, f"layer{number + 1}", layer)
     model.fc = nn.Linear(8 * width, classes)
     for module in model.modules():
-        if isinstance(module, nn.Conv2d):  # as torchvision does in its constructor
+        if isinstance(module, nn.Conv2d):  # torchvision initialises them in the same way in its constructor
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
     network: nn.Module = model
     return network
@@ -83,7 +96,7 @@ def _resnet18(classes: int, in_channels: int, width: int) -> nn.Module:
 
 @dataclass(frozen=True)
 class ParameterSlot:
-    """Where one tensor of the model lies in the flat vector: entries start..stop-1."""
+    """Say where one tensor of the model lies in the flat vector: entries start..stop-1."""
 
     name: str
     shape: tuple[int, ...]
@@ -92,7 +105,7 @@ class ParameterSlot:
 
 
 def parameter_layout(model: nn.Module) -> list[ParameterSlot]:
-    """Everything that goes over the air, in the order of the flat vector."""
+    """Return the slot of each trainable tensor, in the order of the flat vector."""
     slots, start = [], 0
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
@@ -102,17 +115,17 @@ def parameter_layout(model: nn.Module) -> list[ParameterSlot]:
 
 
 def count_parameters(model: nn.Module) -> int:
-    """d, the length of the flat vector."""
+    """Return d, the length of the flat vector."""
     return sum(parameter.numel() for parameter in _travelling(model))
 
 
 def get_parameters(model: nn.Module) -> Vector:
-    """A copy of w as one float32 vector of d entries."""
+    """Return a copy of w as one float32 vector of d entries."""
     return _flatten([parameter.detach() for parameter in _travelling(model)])
 
 
 def set_parameters(model: nn.Module, vector: NDArray[Any]) -> None:
-    """Write w into the model, on whatever device it is."""
+    """Write the vector w into the model, on the model's device."""
     parameters, d = _travelling(model), count_parameters(model)
     vector = np.array(vector, dtype=np.float32)
     if vector.shape != (d,):
@@ -125,7 +138,7 @@ def set_parameters(model: nn.Module, vector: NDArray[Any]) -> None:
 
 
 def get_gradients(model: nn.Module) -> Vector:
-    """A copy of the gradient as one float32 vector of d entries; zero where backward() did not reach."""
+    """Return a copy of the gradient as one float32 vector of d entries; entries that backward() did not reach are 0."""
     parameters = _travelling(model)
     if all(parameter.grad is None for parameter in parameters):
         raise ValueError("the model has no gradients: call backward() first")
@@ -133,12 +146,12 @@ def get_gradients(model: nn.Module) -> Vector:
 
 
 def get_buffers(model: nn.Module) -> Buffers:
-    """Copies of the buffers by name: for ResNet-18 batch-norm's running statistics, for the CNN nothing."""
+    """Return copies of the buffers by name: batch-norm's running statistics for ResNet-18, none for the CNN."""
     return {name: buffer.detach().cpu().numpy().copy() for name, buffer in model.named_buffers()}
 
 
 def set_buffers(model: nn.Module, buffers: Mapping[str, NDArray[Any]]) -> None:
-    """Write buffers as `get_buffers` returned them, all of them."""
+    """Write all buffers into the model, in the form that `get_buffers` returns."""
     own = dict(model.named_buffers())
     if own.keys() != buffers.keys():
         raise ValueError(f"buffers must name exactly the model's; these differ: {sorted(own.keys() ^ buffers.keys())}")
@@ -151,10 +164,10 @@ def set_buffers(model: nn.Module, buffers: Mapping[str, NDArray[Any]]) -> None:
 
 
 def measure_buffers(model: nn.Module, batches: Iterable[torch.Tensor]) -> Buffers:
-    """Batch-norm statistics of this very model on these images, by forward passes alone; the model stays as it was.
+    """Measure the batch-norm statistics of a model on these images by forward passes; the model stays unchanged.
 
-    Running statistics follow training as a moving average and lag behind a model that moves fast. A client that
-    measures the broadcast model on a batch of its own data tells the server what the statistics are now.
+    Running statistics follow training as a moving average and lag behind a model that changes fast. A client that
+    measures the broadcast model on a batch of its own data tells the server the present statistics.
     """
     norms = [module for module in model.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
     before, modes, momenta = get_buffers(model), [m.training for m in model.modules()], [n.momentum for n in norms]
@@ -163,7 +176,7 @@ def measure_buffers(model: nn.Module, batches: Iterable[torch.Tensor]) -> Buffer
         for norm in norms:
             norm.reset_running_stats()
             norm.train()
-            norm.momentum = None  # torch's word for a plain average over the batches
+            norm.momentum = None  # None makes torch take the plain average over the batches
         count = 0
         with torch.no_grad():
             for batch in batches:
@@ -182,11 +195,12 @@ def measure_buffers(model: nn.Module, batches: Iterable[torch.Tensor]) -> Buffer
 
 
 def average_buffers(clients: Sequence[Mapping[str, NDArray[Any]]], weights: Sequence[float] | None = None) -> Buffers:
-    """One set of buffers for the server from those of its clients, weighted (default: equally).
+    """Combine the buffers of the clients into one set for the server.
 
-    Running variances are pooled, mean of variances plus variance of means: clients with different data have different
-    means, and the plain average of their variances would be too small for the mixture that the server is tested on.
-    Counts (whole numbers) take the largest. All sums are in float64 and in the order given.
+    `weights` gives each client's weight; by default all weights are equal. Running variances are pooled as the mean of
+    the variances plus the variance of the means: clients with different data have different means, and the plain
+    average of their variances would be too small for the mixture in the server's test set. For a count (a whole
+    number) the result is the largest. All sums are in float64 and in the given order.
     """
     if not clients:
         raise ValueError("average_buffers needs the buffers of 1 client or more, not 0")
@@ -221,7 +235,7 @@ def _weighted(values: Sequence[NDArray[Any]], shares: NDArray[np.float64]) -> ND
 def _check_buffers(clients: Sequence[Mapping[str, NDArray[Any]]]) -> None:
     for number, client in enumerate(clients):
         if client.keys() != clients[0].keys():
-            raise ValueError(f"client {number} has other buffers than client 0")
+            raise ValueError(f"client {number} does not have the same buffers as client 0")
         for name, value in client.items():
             if value.shape != clients[0][name].shape:
                 raise ValueError(f"buffer {name} of client {number} has shape {value.shape}, not that of client 0")

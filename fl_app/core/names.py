@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names that people type: any case, with or without hyphens, and a hint when there is no such name."""
+"""Find the name that a user means: any case, with or without hyphens, and a hint if the name is unknown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from collections.abc import Sequence
 
 
 def canonical(kind: str, given: str, known: Sequence[str]) -> str:
-    """The one of `known` that is meant. `kind` ("policy", say) stands in the error, with the nearest name."""
+    """Return the entry of `known` that `given` means.
+
+    `kind` ("policy", say) says in the error text what the name stands for; the text also suggests the nearest name.
+    """
     spelled = {_squeeze(name): name for name in known}
     squeezed = _squeeze(str(given))
     if squeezed in spelled:

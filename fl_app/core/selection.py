@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which k of the d gradient entries go over the air in the next round: FAIR-k and its rivals.
+"""Select the k of the d gradient entries that go over the air in the next round: FAIR-k and its rivals.
 
-Notation as in the paper: g is the server's gradient memory g_t, age the age of update. The age given to a policy
-is A_{t+1}, the one *after* round t: with A_t the entries that were just refreshed would be picked once more.
+The notation is the paper's: g is the server's gradient memory g_t, and age is the age of update. A policy takes the
+age A_{t+1}, *after* round t: with A_t it would select the entries again that were just refreshed.
 
     policy = make_policy("fair-k", d, k, rng=rng)
     selected = np.arange(d)                      # S_0 is all ones
     age = update_age(np.zeros(d, np.int32), selected)
     selected = policy.next(g, age)               # S_1: k sorted indices
 
-Among equals the choice is made at random from the policy's own generator: index order would refresh the model one
-layer at a time. Nothing is sorted; a round costs O(d).
+The policy breaks ties at random with its own generator: the order of the indices would refresh the model one layer
+at a time. No policy sorts; a round costs O(d).
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ CANDIDATE_RATIO = 1.5  # r / k of AgeTop-k in the paper's experiments
 
 
 def update_age(age: NDArray[Any], selected: NDArray[Any]) -> NDArray[Any]:
-    """A_{t+1} = (A_t + 1)(1 - S_t): one round older, and zero where the entry was sent.
+    """Return A_{t+1} = (A_t + 1)(1 - S_t): each entry is one round older, and a sent entry has age 0.
 
-    `selected` holds the indices where S_t = 1, or S_t itself as booleans. Returns a new array of age's type.
+    `selected` holds the indices where S_t = 1, or S_t itself as booleans. The result is a new array of age's type.
     """
     age, selected = np.asarray(age), np.asarray(selected)
     if age.ndim != 1 or age.dtype.kind not in "iu":
@@ -54,7 +54,7 @@ def update_age(age: NDArray[Any], selected: NDArray[Any]) -> NDArray[Any]:
 
 
 def top_mask(values: NDArray[Any], count: int, rng: np.random.Generator) -> Mask:
-    """Mark the `count` largest values. Where the last places are contested by equals, each has the same chance."""
+    """Mark the `count` largest values; equal values at the threshold have equal chances."""
     if count == 0:
         return np.zeros(values.size, np.bool_)
     if count == values.size:
@@ -68,11 +68,14 @@ def top_mask(values: NDArray[Any], count: int, rng: np.random.Generator) -> Mask
 
 
 def oldest_mask(age: NDArray[Any], count: int, rng: np.random.Generator, taken: Mask | None = None) -> Mask:
-    """Mark the `count` oldest of those not taken yet, equals at random. Ages are small integers: counting suffices."""
+    """Mark the `count` oldest entries that are not taken; equal ages have equal chances.
+
+    Ages are small integers, so that counting suffices and no sort is needed.
+    """
     if count == 0:
         return np.zeros(age.size, np.bool_)
     if age.max() > age.size:
-        age = np.unique(age, return_inverse=True)[1]  # same order, and counting stays O(d) for any age
+        age = np.unique(age, return_inverse=True)[1]  # same order as before, and counting stays O(d) for any age
     with_age = np.bincount(age)
     if taken is not None:
         with_age -= np.bincount(age[taken], minlength=with_age.size)
@@ -88,14 +91,14 @@ def oldest_mask(age: NDArray[Any], count: int, rng: np.random.Generator, taken: 
 
 
 def _draw(candidates: Indices, count: int, rng: np.random.Generator) -> Indices:
-    """`count` different ones of the candidates, every subset equally likely."""
+    """Draw `count` different candidates; every subset has the same probability."""
     if count == candidates.size:
         return candidates
     return candidates[rng.choice(candidates.size, count, replace=False, shuffle=False)]
 
 
 class Policy(ABC):
-    """Chooses the k entries of the next round. `next` checks its input, the subclass decides."""
+    """Select the k entries of the next round. `next` checks its input, and the subclass makes the choice."""
 
     name: str
 
@@ -103,14 +106,14 @@ class Policy(ABC):
         self.d, self.k, self.rng = d, k, rng
 
     def next(self, g: NDArray[Any], age: NDArray[Any]) -> Indices:
-        """S_{t+1} from g_t and A_{t+1}: exactly k indices, sorted, none twice."""
+        """Return S_{t+1} from g_t and A_{t+1}: exactly k different indices, sorted."""
         g, age = np.asarray(g), np.asarray(age)
         if g.shape != (self.d,) or g.dtype.kind != "f":
             raise ValueError(f"g must hold {self.d} floating-point values, not {g.dtype} of shape {g.shape}")
         if age.shape != (self.d,) or age.dtype.kind not in "iu":
             raise ValueError(f"age must hold {self.d} integers, not {age.dtype} of shape {age.shape}")
         if age.min() < 0:
-            raise ValueError(f"age must not be negative, and is {age.min()} somewhere")
+            raise ValueError(f"age must be 0 or more everywhere, not {age.min()}")
         magnitude = np.abs(g)
         if np.isnan(magnitude).any():
             raise ValueError(f"g has {np.count_nonzero(np.isnan(g))} NaN entries of {self.d}: they cannot be ordered")
@@ -118,14 +121,14 @@ class Policy(ABC):
 
     @abstractmethod
     def _choose(self, magnitude: NDArray[Any], age: NDArray[Any]) -> Mask:
-        """The selection vector as booleans, exactly k of them true."""
+        """Return the selection vector as booleans, of which exactly k are true."""
 
     def state(self) -> dict[str, Any]:
-        """What a resumed run needs to go on bit for bit; plain numbers, strings and lists, so JSON takes it."""
+        """Return the state from which a resumed run goes on bit for bit, as plain values that JSON can hold."""
         return {"name": self.name, "d": self.d, "k": self.k, "rng": _plain(self.rng.bit_generator.state)}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Go on where `state()` was taken. The policy must have been made with the same arguments."""
+        """Restore what `state()` returned. The policy must have been made with the same arguments."""
         for key in ("name", "d", "k"):
             if state[key] != getattr(self, key):
                 raise ValueError(
@@ -133,7 +136,7 @@ class Policy(ABC):
                 )
         kind, own = state["rng"]["bit_generator"], self.rng.bit_generator.state["bit_generator"]
         if kind != own:
-            raise ValueError(f"state is of a {kind} generator, this policy draws from {own}")
+            raise ValueError(f"state is of a {kind} generator, but this policy draws from {own}")
         self.rng.bit_generator.state = state["rng"]
 
     def __repr__(self) -> str:
@@ -141,7 +144,7 @@ class Policy(ABC):
 
 
 class FairK(Policy):
-    """The k_M largest in magnitude, then the k - k_M oldest of the rest."""
+    """Select the k_M entries of largest magnitude, then the k - k_M oldest of the others."""
 
     name = "fair-k"
 
@@ -157,7 +160,7 @@ class FairK(Policy):
 
 
 class TopK(FairK):
-    """The k largest in magnitude (Remark 1: FAIR-k with k_M = k)."""
+    """Select the k entries of largest magnitude (Remark 1: FAIR-k with k_M = k)."""
 
     name = "top-k"
 
@@ -166,7 +169,7 @@ class TopK(FairK):
 
 
 class RoundRobin(FairK):
-    """The k oldest (Remark 1: FAIR-k with k_M = 0); every entry has its turn within ceil(d/k) rounds."""
+    """Select the k oldest entries (Remark 1: FAIR-k with k_M = 0); each has its turn within ceil(d/k) rounds."""
 
     name = "round-robin"
 
@@ -175,7 +178,7 @@ class RoundRobin(FairK):
 
 
 class TopRand(Policy):
-    """The k_M largest in magnitude, then k - k_M of the rest, all equally likely."""
+    """Select the k_M entries of largest magnitude, then k - k_M of the others at random."""
 
     name = "top-rand"
 
@@ -190,7 +193,7 @@ class TopRand(Policy):
 
 
 class AgeTopK(Policy):
-    """The r largest in magnitude, and of these the k oldest."""
+    """Select the k oldest of the r entries of largest magnitude."""
 
     name = "age-top-k"
 
@@ -206,7 +209,7 @@ class AgeTopK(Policy):
 
 
 class RandK(Policy):
-    """k of the d entries, all equally likely."""
+    """Select k of the d entries at random, all with equal probability."""
 
     name = "rand-k"
 
@@ -217,7 +220,7 @@ class RandK(Policy):
 
 
 class Dense(Policy):
-    """All d entries in every round."""
+    """Select all d entries in every round."""
 
     name = "dense"
 
@@ -226,7 +229,7 @@ class Dense(Policy):
 
 
 def canonical_name(name: str) -> str:
-    """The policy's name as listed in POLICY_NAMES, from any spelling with other case, hyphens, blanks."""
+    """Return the policy's name as POLICY_NAMES lists it; case, hyphens and blanks of `name` do not matter."""
     return canonical("policy", name, POLICY_NAMES)
 
 
@@ -240,11 +243,22 @@ def make_policy(
 ) -> Policy:
     """Make a policy by name.
 
-    d: entries of the model; k: entries per round, 1..d (dense sends all d whatever k is);
-    k_m: how many go by magnitude, 0..k, for fair-k and top-rand (default 0.75 k, rounded);
-    r: candidates of age-top-k, k..d (default 1.5 k, rounded, at most d);
-    rng: where ties and random picks are drawn from (default: a generator of seed 0).
-    A policy that has no use for k_m or r ignores it, so that all can be made from one configuration.
+    A policy that does not use k_m or r ignores it, so that one configuration serves all policies.
+
+    Parameters
+    ----------
+    name
+        One of POLICY_NAMES, in any case, with or without hyphens.
+    d
+        Number of entries of the model.
+    k
+        Number of entries per round, 1..d. The policy "dense" ignores it and sends all d.
+    k_m
+        Number of entries that fair-k and top-rand select by magnitude, 0..k (default 0.75 k, rounded).
+    r
+        Number of candidates of age-top-k, k..d (default 1.5 k, rounded, at most d).
+    rng
+        Generator for ties and random choices (default: a generator with seed 0).
     """
     name = canonical_name(name)
     d = integer("d", d, 1)
@@ -262,7 +276,7 @@ def make_policy(
 
 
 def _plain(value: Any) -> Any:
-    """A bit generator's state without numpy types: some of them (Philox, MT19937) keep arrays."""
+    """Return a bit generator's state without numpy types; Philox and MT19937, for example, keep arrays in it."""
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()}
     if isinstance(value, np.ndarray):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The server's side of Algorithm 1: the gradient memory g, the model w, the age A and the selection S.
+"""Compute the server's part of Algorithm 1: the gradient memory g, the model w, the age A and the selection S.
 
-Pure arrays: no torch, no radio. One call of `update` is lines 6 to 10 of Algorithm 1.
+The state is plain arrays, without torch and without radio. One call of `update` is lines 6 to 10 of Algorithm 1.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from oac_blocks.dsp.waveform.schemes import Scheme, scheme_named
 
 
 def step(w: NDArray[np.float32], direction: NDArray[np.float32], eta: float) -> NDArray[np.float32]:
-    """w_{t+1} from w_t: the one line that server and clients must compute alike, bit for bit."""
+    """Return w_{t+1} from w_t; server and clients must compute this line alike, bit for bit."""
     return w - np.float32(eta) * direction
 
 
 class Server:
-    """Holds w_t, g_{t-1}, A_t and S_t between two rounds."""
+    """Hold w_t, g_{t-1}, A_t and S_t between two rounds."""
 
     def __init__(self, w: NDArray[np.float32], policy: Policy, eta: float, scheme: Scheme | str) -> None:
         if w.ndim != 1 or w.size != policy.d:
@@ -34,31 +34,31 @@ class Server:
         self.age: NDArray[np.int32] = np.zeros(d, np.int32)
         self.selected: NDArray[np.int64] = np.arange(d)  # S_0 is all ones
         self.times_sent: NDArray[np.int32] = np.zeros(d, np.int32)
-        self.updates = 0  # since this object was made; rounds that brought nothing do not count
+        self.updates = 0  # rounds with an update since this object was made; a skipped round does not count
 
     @property
     def d(self) -> int:
         return int(self.w.size)
 
     def update(self, received: NDArray[np.float32]) -> None:
-        """Take what the air delivered for the selected entries, and move on to the next round."""
+        """Take the values that the air delivered for the selected entries, and go on to the next round."""
         if received.shape != self.selected.shape or not np.isfinite(received).all():
-            raise ValueError(f"received must be {self.selected.size} finite values, not shape {received.shape}")
-        # g_t: fresh where S_t = 1; elsewhere the older value stays, and is applied once more.
+            raise ValueError(f"received must hold {self.selected.size} finite values, not shape {received.shape}")
+        # g_t is fresh where S_t = 1. Elsewhere the older value stays, and the step applies it once more.
         self.g[self.selected] = received
         self.w = step(self.w, self.scheme.direction(self.g), self.eta)
-        # A_{t+1}, and S_{t+1} from it: with A_t the entries just refreshed would be picked once more.
+        # The policy takes A_{t+1}: with A_t it would select the entries again that were just refreshed.
         self.age = update_age(self.age, self.selected)
         self.times_sent[self.selected] += 1
         self.selected = self.policy.next(self.g, self.age)
         self.updates += 1
 
     def skip(self) -> None:
-        """Nothing was received: the model stays, every entry is a round older, and the selection is asked for again."""
+        """Go on after a round without an update: model and selection stay, and each entry is a round older."""
         self.age = self.age + np.int32(1)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What a checkpoint keeps, besides the policy's state."""
+        """Return the arrays that a checkpoint keeps, besides the policy's state."""
         return {
             "w": self.w,
             "g": self.g,
@@ -68,7 +68,7 @@ class Server:
         }
 
     def load_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Go on where `arrays` was called."""
+        """Restore the state that `arrays` returned."""
         own = self.arrays()
         for name, array in own.items():
             given = arrays[name]

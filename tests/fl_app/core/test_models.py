@@ -328,7 +328,7 @@ def test_measuring_needs_a_batch_and_cleans_up_without_one():
         ([{"a": np.ones(1)}], [-1], "0 or more"),
         ([{"a": np.ones(1)}], [0], "not all 0"),
         ([{"a": np.ones(1)}], [np.nan], "0 or more"),
-        ([{"a": np.ones(1)}, {"b": np.ones(1)}], None, "client 1 has other buffers"),
+        ([{"a": np.ones(1)}, {"b": np.ones(1)}], None, "client 1 does not have the same buffers"),
         ([{"a": np.ones(1)}, {"a": np.ones(2)}], None, r"a of client 1 has shape \(2,\)"),
         ([{"a": np.ones(1)}, {"a": np.full(1, np.nan)}], None, "a of client 1 is not finite"),
     ],

@@ -103,7 +103,7 @@ def test_round_robin_refreshes_every_entry_in_ceil_d_over_k_rounds():
 
 @pytest.mark.parametrize("received", [np.ones(D - 1, np.float32), np.full(D, np.nan, np.float32)])
 def test_what_cannot_be_received_is_refused(received):
-    with pytest.raises(ValueError, match=f"received must be {D} finite values"):
+    with pytest.raises(ValueError, match=f"received must hold {D} finite values"):
         make_server().update(received)
 
 
