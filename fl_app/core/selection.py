@@ -113,7 +113,7 @@ class Policy(ABC):
         if age.shape != (self.d,) or age.dtype.kind not in "iu":
             raise ValueError(f"age must hold {self.d} integers, not {age.dtype} of shape {age.shape}")
         if age.min() < 0:
-            raise ValueError(f"age must be 0 or more everywhere, not {age.min()}")
+            raise ValueError(f"age must not be negative, but its smallest entry is {age.min()}")
         magnitude = np.abs(g)
         if np.isnan(magnitude).any():
             raise ValueError(f"g has {np.count_nonzero(np.isnan(g))} NaN entries of {self.d}: they cannot be ordered")
