@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The maths on arrays, numpy and scipy alone. Whole bursts in, whole bursts out, complex64 and float32.
+"""Signal processing on arrays, with numpy and scipy alone.
 
-Conventions: spectra are fftshifted, DC in the middle; transforms are unitary; randomness is an argument; times are in
-samples of the receiver, frequencies in rad/sample or Hz as the name says.
+Functions take and return whole bursts in complex64 or float32. Spectra are fftshifted, with DC in the middle.
+Transforms are unitary. Random numbers come from a generator that the caller passes. Times are in samples of the
+receiver; the name of a frequency says whether it is in rad/sample or in Hz.
 """
 
 from oac_blocks.dsp import bounds, channel, preamble

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Closed forms to measure against: the error rate of a majority vote, the variance of delay and frequency estimates.
+"""Compute closed forms that results are measured against: vote error rates and variance bounds of estimates.
 
-``snr`` is linear throughout. For votes it is the energy of one client's subcarrier over the noise variance of a
-subcarrier; for estimates the mean power of the waveform over the noise variance of a sample.
+Every ``snr`` is a linear ratio. For votes it is the energy of one client's subcarrier over the noise variance of a
+subcarrier. For estimates it is the mean power of the waveform over the noise variance of a sample.
 """
 
 from __future__ import annotations
@@ -20,12 +20,25 @@ Number = np.float64 | npt.NDArray[np.float64]
 def mv_error_probability(
     k_plus: npt.ArrayLike, k_minus: npt.ArrayLike, snr: npt.ArrayLike, repeats: npt.ArrayLike = 1
 ) -> Number:
-    """Probability that FSK-MV decides against the majority in independent Rayleigh fading.
+    """Return the probability that FSK-MV decides against the majority in independent Rayleigh fading.
 
-    ``k_plus`` clients vote for, ``k_minus`` against, the rest abstain. Both tones' energies are exponential with means
-    ``snr * votes + 1``, so the smaller one wins with probability p = its share of the sum; summed over R copies each
-    energy is Erlang, and the smaller one wins with the regularised incomplete beta function I_p(R, R). A tie has no
-    majority: 1/2. Arguments broadcast.
+    The energy of a tone is exponentially distributed with mean ``snr * votes + 1``. The tone of the minority holds more
+    energy with probability p, its share of the sum of both means. Summed over R copies, each energy is Erlang
+    distributed, and this probability is the regularised incomplete beta function I_p(R, R).
+
+    Parameters
+    ----------
+    k_plus, k_minus : array_like
+        Number of clients that vote +1 and -1. All other clients abstain.
+    snr : array_like
+        Linear ratio of signal energy to noise variance, >= 0.
+    repeats : array_like
+        Number of independent copies of each vote, >= 1.
+
+    Returns
+    -------
+    float or array
+        The probability for the broadcast arguments; 1/2 for a tie, which has no majority.
     """
     plus, minus, ratio, copies = (np.asarray(v, np.float64) for v in (k_plus, k_minus, snr, repeats))
     for name, value in (("k_plus", plus), ("k_minus", minus)):
@@ -39,9 +52,10 @@ def mv_error_probability(
 
 
 def delay_crlb(waveform: npt.ArrayLike, snr: float) -> float:
-    """Least variance of a delay estimate in samples^2, the waveform known, its complex amplitude not.
+    """Return the least variance of a delay estimate in samples^2, for a known waveform of unknown complex amplitude.
 
-    1 / (2 E/N0 w2) with E/N0 = snr * length and w2 the central second moment of the spectrum in (rad/sample)^2.
+    The bound is 1 / (2 E/N0 w2), where E/N0 = snr * length and w2 is the central second moment of the spectrum in
+    (rad/sample)^2.
     """
     x, snr = _waveform(waveform), real("snr", snr, 0.0, open_low=True)
     w2 = _spectral_moments(x)[1]
@@ -49,21 +63,23 @@ def delay_crlb(waveform: npt.ArrayLike, snr: float) -> float:
 
 
 def cfo_crlb(length: int, snr: float) -> float:
-    """Least variance of a frequency estimate in (rad/sample)^2 from ``length`` samples of constant envelope."""
+    """Return the least variance of a frequency estimate in (rad/sample)^2 from samples of constant envelope."""
     length, snr = integer("length", length, 2), real("snr", snr, 0.0, open_low=True)
     return 6 / (snr * length * (length**2 - 1))
 
 
 def joint_crlb(waveform: npt.ArrayLike, snr: float) -> tuple[float, float]:
-    """Least variances (delay in samples^2, frequency in (rad/sample)^2) when both and the amplitude are unknown.
+    """Return the least variances of delay and frequency when both of them and the amplitude are unknown.
 
-    Never below the single bounds; far above them for a chirp, where a frequency offset looks like a delay.
+    The first is in samples^2, the second in (rad/sample)^2. They are never below the bounds for one unknown, and far
+    above them for a chirp, because a frequency offset of a chirp looks like a delay.
     """
     x, snr = _waveform(waveform), real("snr", snr, 0.0, open_low=True)
     require(len(x) >= 2, "waveform", f"{len(x)} samples", "at least 2 samples long")
     energy = np.vdot(x, x).real
     time = np.arange(len(x)) - len(x) / 2
-    # Moments of time and frequency about their means, and their covariance: the 2x2 Fisher information per unit E/N0.
+    # The 2x2 Fisher information per unit E/N0 consists of the central moments of time and frequency and their
+    # covariance.
     power = np.abs(x) ** 2 / energy
     time_variance = power @ (time - power @ time) ** 2
     mean_frequency, frequency_variance = _spectral_moments(x)
@@ -83,10 +99,10 @@ def _waveform(waveform: npt.ArrayLike) -> npt.NDArray[np.complex128]:
 
 
 def _spectral_moments(x: npt.NDArray[np.complex128]) -> tuple[float, float]:
-    """Mean (rad/sample) and variance ((rad/sample)^2) of the energy spectrum over [-pi, pi), exactly.
+    """Return the mean (rad/sample) and variance ((rad/sample)^2) of the energy spectrum over [-pi, pi).
 
-    The energy spectrum is the Fourier series of the autocorrelation r, and the integrals of w e^{jwm} and w^2 e^{jwm}
-    over a period are known: no grid, no leakage.
+    The result is exact, without a frequency grid and without leakage: the energy spectrum is the Fourier series of the
+    autocorrelation r, and the integrals of w e^{jwm} and w^2 e^{jwm} over one period are known.
     """
     n = len(x)
     size = scipy.fft.next_fast_len(2 * n)
@@ -101,7 +117,7 @@ def _spectral_moments(x: npt.NDArray[np.complex128]) -> tuple[float, float]:
 
 
 def _derivative_at_samples(x: npt.NDArray[np.complex128]) -> npt.NDArray[np.complex128]:
-    """Derivative of the band-limited waveform at its own samples (rad/sample times the value, for a tone)."""
+    """Return the derivative of the band-limited waveform at its samples (for a tone: rad/sample times the value)."""
     n = len(x)
     size = scipy.fft.next_fast_len(2 * n)
     lag = np.arange(1, n)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bad input fails at the edge: each check raises ``ValueError`` with the argument, its value and what is allowed."""
+"""Check arguments; each check raises ``ValueError`` with the argument's name, its value and what is allowed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import numpy.typing as npt
 
 
 def require(ok: bool, name: str, value: object, allowed: str) -> None:
+    """Raise ``ValueError`` unless ``ok`` is true."""
     if not ok:
         raise ValueError(f"{name} must be {allowed}, got {value}")
 
 
 def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """``value`` as an int in [low, high]; floats and booleans are not integers here."""
+    """Return ``value`` as an int in [low, high]; floats and booleans are refused."""
     allowed = f"an integer >= {low}" if high is None else f"an integer from {low} to {high}"
     try:
         number = operator.index(value)
@@ -30,13 +31,13 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
 
 
 def real(name: str, value: Any, low: float = -math.inf, high: float = math.inf, *, open_low: bool = False) -> float:
-    """``value`` as a finite float in [low, high], or (low, high] with ``open_low``."""
+    """Return ``value`` as a finite float in [low, high], or in (low, high] with ``open_low``."""
     allowed = f"a finite number {'>' if open_low else '>='} {low:g}"
     if math.isinf(low):
         allowed = "a finite number"
     if not math.isinf(high):
         allowed += f" and <= {high:g}"
-    # float() would also take "1e6" and True, and the caller would go on with those.
+    # float() would also accept "1e6" and True.
     require(isinstance(value, Real) and not isinstance(value, bool), name, repr(value), allowed)
     number = float(value)
     inside = low <= number <= high and not (open_low and number == low)
@@ -45,7 +46,8 @@ def real(name: str, value: Any, low: float = -math.inf, high: float = math.inf, 
 
 
 def finite(name: str, x: npt.NDArray[Any]) -> None:
-    # The sum is one quick pass and is finite for nearly all sound input; only if it is not do we look closer.
+    """Raise ``ValueError`` if the array holds NaN or infinite values."""
+    # The sum is one quick pass, and it is finite for nearly all valid input. Only otherwise is every value checked.
     with np.errstate(invalid="ignore", over="ignore"):
         suspicious = not np.isfinite(x.sum())
     if suspicious and not np.isfinite(x).all():
@@ -54,12 +56,12 @@ def finite(name: str, x: npt.NDArray[Any]) -> None:
 
 
 def complex_array(name: str, x: Any, min_ndim: int = 1) -> npt.NDArray[np.complex64]:
-    """A finite complex64 array; complex128 is narrowed, anything that is not complex is refused."""
+    """Return ``x`` as a finite complex64 array; complex128 is narrowed, any type that is not complex is refused."""
     return _narrow(name, np.asarray(x), np.complex64, (np.complex64, np.complex128), min_ndim)
 
 
 def real_array(name: str, x: Any, min_ndim: int = 1) -> npt.NDArray[np.float32]:
-    """A finite float32 array; float64 is narrowed, anything that is not real floating point is refused."""
+    """Return ``x`` as a finite float32 array; float64 is narrowed, any other type is refused."""
     return _narrow(name, np.asarray(x), np.float32, (np.float32, np.float64), min_ndim)
 
 
@@ -74,5 +76,6 @@ def _narrow(name: str, array: npt.NDArray[Any], wanted: Any, taken: tuple[Any, .
 
 
 def generator(name: str, rng: Any) -> np.random.Generator:
+    """Return ``rng`` if it is a ``numpy.random.Generator``; raise ``ValueError`` otherwise."""
     require(isinstance(rng, np.random.Generator), name, repr(rng), "a numpy.random.Generator")
     return rng

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Long runs of e^{jwn}, quickly and without the rounding of a large float32 phase."""
+"""Compute long runs of e^{jwn} quickly and without the rounding error of a large float32 phase."""
 
 from __future__ import annotations
 
@@ -10,10 +10,23 @@ _RUN = 64
 
 
 def phasors(frequency_rad: npt.ArrayLike, n: int, first: int = 0) -> npt.NDArray[np.complex64]:
-    """e^{jw (first + i)} for i = 0 .. n-1: frequencies (...) in rad/sample to complex64 (..., n).
+    """Return e^{jw (first + i)} for i = 0 .. n-1.
 
-    A table of n exponentials is the outer product of two short ones: n = 64 a + b. Only those need the sine and
-    cosine, which take ten times as long as the product.
+    A table of n exponentials is the outer product of two short tables, because n = 64 a + b. Only the short tables
+    need sines and cosines, which take ten times as long as the product.
+
+    Parameters
+    ----------
+    frequency_rad : array_like of shape (...)
+        Frequencies w in rad/sample.
+    n : int
+        Number of samples.
+    first : int
+        Index of the first sample.
+
+    Returns
+    -------
+    complex64 array of shape (..., n)
     """
     frequency = np.asarray(frequency_rad, np.float64)[..., None]
     coarse = np.exp(1j * frequency * (first + _RUN * np.arange(-(-n // _RUN)))).astype(np.complex64)

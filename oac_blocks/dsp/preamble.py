@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The waveforms that radios find each other by, and how they are found: one door to the modules behind it.
+"""Gather the waveforms by which radios find each other and the functions that find these waveforms.
 
-- the *trigger* (``trigger``): the server's call, a binary Golay sequence four times over; it says when, and at which
-  frequency;
-- a *client's sequence* (``client_sequence``): a Zadoff-Chu sequence of its own root, for a slot of its own;
-- the *shared slot* (``shared_slot``): one root, each client at its own cyclic shift, all at once: a sync symbol.
+- The *trigger* (``trigger``) is the server's call, a binary Golay sequence sent four times. It gives the clients a
+  common instant and the carrier frequency offset.
+- A *client's sequence* (``client_sequence``) is a Zadoff-Chu sequence with a root of its own, for a slot of its own.
+- The *shared slot* (``shared_slot``) is one symbol in which all clients send the same root at once, each with its own
+  cyclic shift. Frames use it as their sync symbol.
 
-``detection`` says whether a waveform is there, ``trigger_search`` the same of a stream that comes in pieces,
-``arrival`` exactly when, at which frequency and how strong. A client's sequence is a chirp: look for it at the
-frequency that the trigger gave, for off by half a subcarrier (0.012 rad/sample) its correlation peaks elsewhere.
+``detection`` decides whether a waveform is present, ``trigger_search`` does the same in a stream that arrives in
+pieces, and ``arrival`` estimates the arrival time, frequency and amplitude. A client's sequence is a chirp: search for
+it at the frequency that the trigger gave. With a frequency error of half a subcarrier (0.012 rad/sample) its
+correlation peak is at a wrong place.
 """
 
 from oac_blocks.dsp.receive.arrival import Arrival, estimate_arrival

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The latest samples of a stream without an end, found by their place in it, and where it is silent."""
+"""Keep the latest samples of an endless stream, addressed by their position in it, and know where it is silent."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ import numpy as np
 import numpy.typing as npt
 
 Samples = npt.NDArray[np.complex64]
-LARGEST_AMPLITUDE = 1e12  # energies of spectra must still be float32; full scale is 1
-_CELL = 256  # samples that are loud or silent together
+# Larger components count as bad samples: above it the energies of spectra overflow float32 (full scale is 1).
+LARGEST_AMPLITUDE = 1e12
+_CELL = 256  # samples in a cell, the unit in which the history notes silence
 
 
 class SampleHistory:
-    """Holds what was pushed since ``forget``, and ``reach`` zeros before the stream's sample 0."""
+    """Hold the samples since the position given to ``forget``, and ``reach`` zeros before sample 0 of the stream."""
 
     def __init__(self, reach: int) -> None:
         cells = -(-reach // _CELL)
-        self._first = -cells * _CELL  # place of the buffer's first sample: a multiple of a cell
+        self._first = -cells * _CELL  # position of the buffer's first sample, a multiple of _CELL
         self._end = 0
         self._kept = self._first
         self._buffer = np.zeros(cells * _CELL, np.complex64)
         self._loud = np.zeros(cells, np.bool_)
 
     def push(self, samples: Samples) -> int:
-        """Take the next samples. Those that are NaN, infinite or absurdly large become silence: how many these were."""
+        """Append samples, replace NaN, infinite and very large ones with zeros, and return how many those were."""
         if not len(samples):
             return 0
         self._make_room(len(samples))
@@ -34,7 +35,7 @@ class SampleHistory:
         self._end += len(samples)
         high, low = self._extremes(cells)
         bad = 0
-        # NaN is neither above nor below, hence "not within".
+        # Comparisons with NaN are false, so the condition tests for "not within the limits".
         if not (high.max() < LARGEST_AMPLITUDE and low.min() > -LARGEST_AMPLITUDE):
             bad = _silence_bad(self._buffer[begin:end])
             high, low = self._extremes(cells)
@@ -42,18 +43,18 @@ class SampleHistory:
         return bad
 
     def forget(self, before: int) -> None:
-        """Nobody will ask for samples before this place any more."""
+        """Allow the history to drop the samples before this position."""
         self._kept = max(self._kept, before)
 
     def any_loud(self, places: npt.NDArray[np.int64], length: int) -> npt.NDArray[np.bool_]:
-        """Whether there may be anything but zeros in the ``length`` samples from each place on."""
+        """Return for each position whether the ``length`` samples from there on may hold anything but zeros."""
         loud_before = np.concatenate(([0], np.cumsum(self._loud)))
         first = (places - self._first) // _CELL
         last = (places - self._first + length - 1) // _CELL
         return np.asarray(loud_before[last + 1] > loud_before[first])
 
     def windows(self, places: npt.NDArray[np.int64], length: int) -> Samples:
-        """Copies of the ``length`` samples from each place on, (places, length)."""
+        """Return copies of the ``length`` samples from each position on, an array of shape (positions, length)."""
         rows = np.empty((len(places), length), np.complex64)
         for row, place in zip(rows, (places - self._first).tolist(), strict=True):
             row[:] = self._buffer[place : place + length]
@@ -72,7 +73,7 @@ class SampleHistory:
         buffer, loud = self._buffer, self._loud
         needed -= old * _CELL
         if needed > len(buffer):
-            # Twice what is needed: moving the rest to the front is then worth one copy of each sample.
+            # The new buffer has twice the needed size, so that on average each sample is copied to the front only once.
             self._buffer = np.zeros(2 * needed, np.complex64)
             self._loud = np.zeros(2 * needed // _CELL, np.bool_)
         self._buffer[: (used - old) * _CELL] = buffer[old * _CELL : used * _CELL]

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The samples of a client's answer: a frame of votes, or its own sequence, at any fraction of a sample.
+"""Make the samples of a client's answer, a frame of votes or its own sequence, with a fractional sample offset.
 
-The fraction is a phase ramp over the subcarriers. It turns each OFDM symbol within itself, prefix included, so the
-receiver sees a burst that is late by exactly that, with no filter and no edge.
+The fractional offset is a phase ramp over the subcarriers. It rotates each OFDM symbol cyclically, prefix included, so
+the receiver sees a burst with exactly this delay, without a filter and without edge effects.
 
-A clock that is off by a known rate stretches its answer by as much: a symbol begins where the server's clock would have
-it, whole samples by a longer or shorter prefix, the rest by the ramp. At 20 ppm a burst of 1,138 symbols would
-otherwise have run off by seven samples at its end.
+A client whose clock has a known rate error stretches its answer to match: each symbol begins where the server's clock
+would place it. A longer or shorter prefix provides the whole samples of this shift, and the ramp provides the rest.
+Without it, a burst of 1,138 symbols would be off by seven samples at its end for a clock error of 20 ppm.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def payload_answer(
     cfo_rad_per_sample: float = 0.0,
     drift_ppm: float = 0.0,
 ) -> ComplexArray:
-    """A frame of votes (k,) with this client's sync symbols; where all votes are 0 it is sync symbols alone."""
+    """Return a frame of votes (k,) with this client's sync symbols; if all votes are 0, only the sync symbols."""
     client = integer("client", client, 0, layout.clients - 1)
     frame = layout.frame(len(votes))
     is_sync = frame.is_sync()
@@ -50,7 +50,7 @@ def payload_answer(
 def sequence_answer(
     client: int, layout: RoundLayout, fraction_samples: float = 0.0, cfo_rad_per_sample: float = 0.0
 ) -> ComplexArray:
-    """The client's own sequence, one symbol."""
+    """Return the client's own sequence, one OFDM symbol."""
     client = integer("client", client, 0, layout.clients - 1)
     return _samples(sequence_grid(client + 1, layout.num)[None], layout.num, fraction_samples, cfo_rad_per_sample)
 
@@ -67,7 +67,7 @@ def _samples(
     stretch = 1e-6 * real("drift_ppm", drift_ppm, -MAX_PPM, MAX_PPM) * num.symbol_samples
     late = fraction + stretch * np.arange(len(grid))
     whole = np.rint(late - fraction).astype(np.int64)
-    # e^{-j2 pi f late}, symbol by symbol; one exponential for all of them if they are alike.
+    # The factors e^{-j2 pi f late} differ from symbol to symbol only if the burst is stretched.
     angles = 2 * np.pi * num.subcarrier_frequencies() * (late - whole if stretch else late[:1])[:, None]
     samples = ofdm.modulate(grid * np.exp(-1j * angles).astype(np.complex64), num)
     if whole[-1]:
@@ -78,15 +78,17 @@ def _samples(
 
 
 def _spaced(symbols: ComplexArray, later: npt.NDArray[np.int64], num: Numerology) -> ComplexArray:
-    """Symbols in a row, each beginning ``later`` samples after its place: prefixes grow or shrink by the difference."""
+    """Join symbols so that each begins ``later`` samples after its nominal start; prefixes grow or shrink to fit."""
     size = num.symbol_samples
     samples = np.empty(symbols.size + later[-1], np.complex64)
     steps = np.flatnonzero(np.diff(later))
     runs = zip([0, *(steps + 1)], [*(steps + 1), len(symbols)], strict=True)
-    for first, end in reversed(list(runs)):  # so that a shorter prefix loses its beginning to the symbol before
+    # Runs are written from last to first, so that a shorter prefix loses its beginning to the symbol before it.
+    for first, end in reversed(list(runs)):
         begin = first * size + later[first]
         samples[begin : begin + (end - first) * size] = symbols[first:end].ravel()
-        if first and later[first] > later[first - 1]:  # a longer prefix: what comes before it in the symbol's circle
+        # A longer prefix also holds the samples that come before it in the cyclic symbol.
+        if first and later[first] > later[first - 1]:
             gap = later[first] - later[first - 1]
             samples[begin - gap : begin] = symbols[first, num.fft_size - gap : num.fft_size]
     return samples

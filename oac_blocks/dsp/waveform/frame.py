@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where everything stands in a burst: the payload in a few groups, each behind its own sync symbol.
+"""Compute the layout of a burst: the payload is split into a few groups, each with its own sync symbol in front.
 
-A burst may last tens of milliseconds; a sync symbol in front of each group lets the server follow time and phase
-within the burst. This module is the one place where offsets and lengths are computed.
+A burst may last tens of milliseconds. The sync symbol in front of each group lets the server track time and phase
+within the burst. All offsets and lengths in a burst are computed in this module.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ ComplexArray = npt.NDArray[np.complex64]
 
 @dataclass(frozen=True)
 class FrameLayout:
-    """A burst of ``payload_symbols`` in ``groups`` groups as equal as can be (fewer groups for a shorter payload)."""
+    """Describe a burst of ``payload_symbols`` in ``groups`` groups of nearly equal size.
+
+    A payload of fewer symbols than ``groups`` has one group per symbol.
+    """
 
     payload_symbols: int
     num: Numerology = field(default_factory=Numerology)
@@ -33,7 +36,7 @@ class FrameLayout:
 
     @property
     def symbols(self) -> int:
-        """Payload and sync symbols together."""
+        """Return the number of payload and sync symbols together."""
         return self.payload_symbols + self.groups
 
     @property
@@ -45,32 +48,44 @@ class FrameLayout:
         return self.samples / self.num.sample_rate_hz
 
     def group_symbols(self) -> npt.NDArray[np.int64]:
-        """Payload symbols in each group; the first groups take the remainder."""
+        """Return the number of payload symbols in each group; the first groups take the remainder."""
         quotient, remainder = divmod(self.payload_symbols, self.groups)
         return quotient + (np.arange(self.groups) < remainder).astype(np.int64)
 
     def sync_symbols(self) -> npt.NDArray[np.int64]:
-        """Positions of the sync symbols, counted in symbols from the start of the burst."""
+        """Return the positions of the sync symbols, counted in symbols from the start of the burst."""
         sizes = self.group_symbols()
         return np.cumsum(sizes) - sizes + np.arange(self.groups)
 
     def sync_starts_samples(self) -> npt.NDArray[np.int64]:
-        """First sample (of the prefix) of each sync symbol."""
+        """Return the position of the first sample (of the prefix) of each sync symbol."""
         return self.sync_symbols() * self.num.symbol_samples
 
     def group_starts_samples(self) -> npt.NDArray[np.int64]:
-        """First sample (of the prefix) of each group's payload."""
+        """Return the position of the first sample (of the prefix) of each group's payload."""
         return self.sync_starts_samples() + self.num.symbol_samples
 
     def is_sync(self) -> npt.NDArray[np.bool_]:
-        """One flag for each symbol of the burst."""
+        """Return one flag for each symbol of the burst: true for a sync symbol."""
         flags = np.zeros(self.symbols, bool)
         flags[self.sync_symbols()] = True
         return flags
 
 
 def assemble(payload: npt.ArrayLike, sync: npt.ArrayLike, layout: FrameLayout) -> ComplexArray:
-    """Payload samples (..., payload_symbols * symbol_samples) and a sync symbol (..., symbol_samples) to a burst."""
+    """Return the burst that holds these payload samples and this sync symbol.
+
+    Parameters
+    ----------
+    payload : complex array of shape (..., payload_symbols * symbol_samples)
+    sync : complex array of shape (symbol_samples,) or (..., symbol_samples)
+        One sync symbol for all payloads, or one for each.
+    layout : FrameLayout
+
+    Returns
+    -------
+    complex64 array of shape (..., layout.samples)
+    """
     size = layout.num.symbol_samples
     payload, sync = complex_array("payload", payload), complex_array("sync", sync)
     expected = layout.payload_symbols * size
@@ -86,12 +101,12 @@ def assemble(payload: npt.ArrayLike, sync: npt.ArrayLike, layout: FrameLayout) -
 
 
 def payload_of(burst: npt.ArrayLike, layout: FrameLayout) -> ComplexArray:
-    """The payload's samples (..., payload_symbols * symbol_samples) of a burst."""
+    """Return the payload's samples (..., payload_symbols * symbol_samples) of a burst."""
     return _symbols(burst, layout)[..., ~layout.is_sync(), :].reshape(*np.shape(burst)[:-1], -1)
 
 
 def syncs_of(burst: npt.ArrayLike, layout: FrameLayout) -> ComplexArray:
-    """The sync symbols (..., groups, symbol_samples) of a burst."""
+    """Return the sync symbols (..., groups, symbol_samples) of a burst."""
     return _symbols(burst, layout)[..., layout.is_sync(), :]
 
 

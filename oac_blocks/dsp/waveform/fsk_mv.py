@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Majority vote by frequency-shift keying: which of two adjacent subcarriers holds more energy?
+"""Take majority votes by frequency-shift keying (FSK-MV) on pairs of adjacent subcarriers.
 
-A client puts a random QPSK symbol of unit energy on the first subcarrier of a pair to vote +1, on the second to vote
--1, on neither to abstain. The server compares the two energies; it needs no channel knowledge and no phase.
+A client puts a random QPSK symbol of unit energy on the first subcarrier of a pair to vote +1 and on the second to
+vote -1; it leaves both empty to abstain. The server compares the two energies. It needs neither channel knowledge nor
+the phase.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from oac_blocks.dsp.checks import complex_array, generator, integer, real, real_
 from oac_blocks.dsp.waveform.numerology import Numerology
 
 _QPSK = np.exp(1j * np.pi * (0.25 + 0.5 * np.arange(4)))
-# Row 4 * (vote + 1) + phase is the pair of subcarriers that this vote and phase make, packed into one 16-byte item:
-# looking pairs up is the whole encoder.
+# Row 4 * (vote + 1) + phase holds the pair of subcarriers for this vote and phase, packed into one 16-byte item.
+# The encoder only looks up these pairs.
 _PAIRS = np.zeros((12, 2), np.complex64)
 _PAIRS[0:4, 1] = _QPSK
 _PAIRS[8:12, 0] = _QPSK
@@ -28,25 +29,26 @@ _ROWS_AT_ONCE = 1 << 15
 
 
 def symbols_needed(k: int, num: Numerology, repeats: int = 1) -> int:
-    """OFDM symbols for k votes, each on ``repeats`` pairs."""
+    """Return the number of OFDM symbols for k votes, each on ``repeats`` pairs."""
     k, repeats = integer("k", k, 1), integer("repeats", repeats, 1)
     return -(-k * repeats // num.votes_per_symbol)
 
 
 @lru_cache(maxsize=64)
 def pair_positions(k: int, num: Numerology, repeats: int = 1) -> npt.NDArray[np.int64]:
-    """Where the votes stand: (repeats, k) indices into the burst's pairs, counted symbol by symbol.
+    """Return the positions of the votes: (repeats, k) indices into the burst's pairs, counted symbol by symbol.
 
-    The copies of a vote are spread evenly over the burst, and each symbol is turned a little further in frequency than
-    the one before, so that the copies come far from each other in frequency too: a fade in time or in frequency takes
-    one copy, not all.
+    The copies of a vote are spread evenly over the burst. Each symbol is also rotated a little further in frequency
+    than the symbol before, so that the copies are far apart in frequency too. A fade in time or in frequency then hits
+    one copy, not all of them.
     """
     width = num.votes_per_symbol
     stride = symbols_needed(k, num, repeats) * width // repeats
     symbol, pair = np.divmod(np.arange(repeats)[:, None] * stride + np.arange(k), width)
     turns = _turns_per_symbol(stride, repeats, width)
     if len(turns) > 1:
-        # Some of the votes show which turn is best; the floors below make it differ a little from vote to vote.
+        # A sample of the votes shows which rotation is best. The floor in _turned makes it differ slightly between
+        # votes.
         some = np.unique(np.linspace(0, k - 1, 2 * width).astype(np.int64))
         trials = _turned(pair[:, some], symbol[:, some], turns[:, None, None], width)
         turns = turns[[_least_distance(trials, width).argmax()]]
@@ -60,9 +62,9 @@ def _turned(pair: npt.NDArray[np.int64], symbol: npt.NDArray[np.int64], turn: An
 
 
 def _turns_per_symbol(stride: int, repeats: int, width: int) -> npt.NDArray[np.float64]:
-    """Turns, in pairs a symbol, worth trying: those that bring the next copy by u/R of the band further on.
+    """Return the rotations to try, in pairs per symbol: they move the next copy by multiples of 1/R of the band.
 
-    Over a few symbols these are coarse, and whole turns are worth trying too.
+    In a burst of a few symbols these rotations are coarse, so all whole rotations are tried too.
     """
     shares = width / repeats * np.arange(1, repeats)
     further = (shares - stride % width + width * np.arange(-1, 2)[:, None]) * width / stride
@@ -71,7 +73,7 @@ def _turns_per_symbol(stride: int, repeats: int, width: int) -> npt.NDArray[np.f
 
 
 def _least_distance(pairs: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.int64]:
-    """How close two copies of a vote come on the circle of ``width`` pairs: (trials, repeats, k) to (trials,)."""
+    """Return the least cyclic distance of two copies of a vote in pairs: (trials, repeats, k) to (trials,)."""
     least = np.full(len(pairs), width)
     for lag in range(1, pairs.shape[1]):
         apart = np.abs(pairs[:, lag:] - pairs[:, :-lag])
@@ -80,7 +82,11 @@ def _least_distance(pairs: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.
 
 
 def quantise(entries: npt.ArrayLike, rng: np.random.Generator, abstain_below: float = 0.0) -> npt.NDArray[np.int8]:
-    """Gradient entries to votes: the sign, 0 (abstain) where ``|entry| < abstain_below``, a coin for exact zeros."""
+    """Return the votes (int8) for gradient entries.
+
+    A vote is the sign of its entry, 0 (abstain) where ``|entry| < abstain_below``, and drawn from ``rng`` where the
+    entry is exactly zero.
+    """
     values = real_array("entries", entries)
     threshold = real("abstain_below", abstain_below, 0.0)
     votes = np.where(values < 0, np.int8(-1), np.int8(1))
@@ -94,9 +100,10 @@ def quantise(entries: npt.ArrayLike, rng: np.random.Generator, abstain_below: fl
 def encode(
     votes: npt.ArrayLike, num: Numerology, rng: np.random.Generator | None, repeats: int = 1
 ) -> npt.NDArray[np.complex64]:
-    """Votes int8 {-1, 0, +1} of shape (..., k) to a grid (..., symbols, active).
+    """Return the grid (..., symbols, active) that carries int8 votes -1, 0 or +1 of shape (..., k).
 
-    ``rng`` draws the QPSK phases that keep the peaks down; ``None`` sends one phase throughout (for measuring peaks).
+    ``rng`` draws the QPSK phases, which keep the peak power low. With ``None`` all symbols have the same phase, which
+    is useful to measure peaks.
     """
     ballots = np.asarray(votes)
     require(ballots.dtype == np.int8, "votes", ballots.dtype, "an int8 array of -1, 0 and +1")
@@ -124,7 +131,7 @@ def encode(
 
 
 def _look_up(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.complex128]:
-    """The packed pair for each row number, in pieces: NumPy widens the numbers to 8 bytes while it looks them up."""
+    """Return the packed pair for each row number, in pieces because NumPy widens the numbers to 8 bytes."""
     pairs = np.empty(rows.size, np.complex128)
     for start in range(0, rows.size, _ROWS_AT_ONCE):
         some = slice(start, start + _ROWS_AT_ONCE)
@@ -133,7 +140,7 @@ def _look_up(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.complex128]:
 
 
 def energies(grid: npt.ArrayLike, k: int, num: Numerology, repeats: int = 1) -> npt.NDArray[np.float32]:
-    """Energy for and against each of k votes, (..., 2, k), summed over the copies."""
+    """Return the energies for and against each of k votes, (..., 2, k), summed over the copies."""
     array = complex_array("grid", grid, min_ndim=2)
     k, repeats = integer("k", k, 1), integer("repeats", repeats, 1)
     needed = symbols_needed(k, num, repeats)
@@ -150,6 +157,6 @@ def energies(grid: npt.ArrayLike, k: int, num: Numerology, repeats: int = 1) -> 
 
 
 def detect(grid: npt.ArrayLike, k: int, num: Numerology, repeats: int = 1) -> npt.NDArray[np.float32]:
-    """Soft votes float32 (..., k): energy for minus energy against. The sign is the majority's vote."""
+    """Return soft votes float32 (..., k): energy for minus energy against. The sign is the majority's decision."""
     both = energies(grid, k, num, repeats)
     return both[..., 0, :] - both[..., 1, :]

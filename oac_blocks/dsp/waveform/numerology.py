@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which subcarriers, how many samples: the numbers of the OFDM waveform, checked once and then trusted.
+"""Define the parameters of the OFDM waveform and check them once.
 
-Spectra are fftshifted, DC in the middle. A *grid* holds the active subcarriers alone, lowest frequency first.
+Spectra are fftshifted, with DC in the middle. A *grid* holds the active subcarriers alone, lowest frequency first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ from oac_blocks.dsp.checks import integer, real, require
 
 @dataclass(frozen=True)
 class Numerology:
-    """The defaults are those of the published prototype: 192 of 256 subcarriers at 20 Msps, a prefix of 64 samples."""
+    """Parameters of the OFDM waveform.
+
+    The defaults are those of the published prototype: 192 of 256 subcarriers are active at 20 Msps, and the cyclic
+    prefix has 64 samples.
+    """
 
     sample_rate_hz: float = 20e6
     fft_size: int = 256
@@ -54,12 +58,12 @@ class Numerology:
 
     @property
     def votes_per_symbol(self) -> int:
-        """FSK-MV spends two adjacent subcarriers on a vote."""
+        """Return the number of votes in a symbol; FSK-MV spends two adjacent subcarriers on each vote."""
         return self.active_subcarriers // 2
 
     @property
     def entries_per_symbol(self) -> int:
-        """Analog mode puts two real entries on a subcarrier."""
+        """Return the number of entries in a symbol; analog mode puts two real entries on each subcarrier."""
         return 2 * self.active_subcarriers
 
     @property
@@ -67,13 +71,13 @@ class Numerology:
         return self.sample_rate_hz / self.fft_size
 
     def active_bins(self) -> npt.NDArray[np.int64]:
-        """Positions of the active subcarriers in an fftshifted spectrum of ``fft_size`` bins, ascending."""
+        """Return the positions of the active subcarriers in an fftshifted spectrum of ``fft_size`` bins, ascending."""
         half, first_right = self.active_subcarriers // 2, (self.fft_size + self.dc_nulls) // 2
         first_left = first_right - self.dc_nulls - half
         return np.r_[first_left : first_left + half, first_right : first_right + half].astype(np.int64)
 
     def subcarrier_frequencies(self) -> npt.NDArray[np.float64]:
-        """Frequencies of the active subcarriers in cycles per sample, ascending."""
+        """Return the frequencies of the active subcarriers in cycles per sample, ascending."""
         return (self.active_bins() - self.fft_size // 2) / self.fft_size
 
     def to_dict(self) -> dict[str, float | int]:
@@ -81,6 +85,7 @@ class Numerology:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Numerology:
+        """Return the numerology with these values; raise ``ValueError`` for an unknown key."""
         names = [field.name for field in dataclasses.fields(cls)]
         for key in values:
             if key not in names:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From a grid of subcarriers to samples with a cyclic prefix, and back.
+"""Convert between grids of subcarriers and samples with a cyclic prefix.
 
-The transforms are unitary: a subcarrier of energy 1 is 1 in both domains, and white noise of variance s2 a sample is
-white noise of variance s2 a subcarrier. So "SNR" means the same on either side.
+The transforms are unitary: a subcarrier of energy 1 has energy 1 in both domains, and white noise of variance s2 per
+sample is white noise of variance s2 per subcarrier. "SNR" therefore means the same in both domains.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from oac_blocks.dsp.checks import complex_array, integer, require
 from oac_blocks.dsp.waveform.numerology import Numerology
 
 ComplexArray = npt.NDArray[np.complex64]
-_ROWS_AT_ONCE = 256  # symbols: half a megabyte of spectra
+_ROWS_AT_ONCE = 256  # symbols in a batch: half a megabyte of spectra
 
 
 def _halves(num: Numerology, fft_size: int) -> tuple[slice, slice]:
-    """Where the grid's two halves lie in an unshifted spectrum: negative frequencies, then positive ones."""
+    """Return the slices of an unshifted spectrum that hold the grid's negative and positive frequencies."""
     half, gap = num.active_subcarriers // 2, num.dc_nulls // 2
     return slice(fft_size - gap - half, fft_size - gap), slice(gap, gap + half)
 
@@ -43,7 +43,7 @@ def _bodies(rows: ComplexArray, num: Numerology, fft_size: int) -> ComplexArray:
 
 
 def modulate(grid: npt.ArrayLike, num: Numerology) -> ComplexArray:
-    """Grid (..., symbols, active) to samples (..., symbols * symbol_samples)."""
+    """Return the samples (..., symbols * symbol_samples) of a grid (..., symbols, active)."""
     grid = _grid(grid, num)
     rows = grid.reshape(-1, num.active_subcarriers)
     samples = np.empty((len(rows), num.symbol_samples), np.complex64)
@@ -55,10 +55,10 @@ def modulate(grid: npt.ArrayLike, num: Numerology) -> ComplexArray:
 
 
 def demodulate(x: npt.ArrayLike, num: Numerology, early_samples: int = 0) -> ComplexArray:
-    """Samples (..., symbols * symbol_samples) to a grid (..., symbols, active): the inverse of :func:`modulate`.
+    """Return the grid (..., symbols, active) of samples (..., symbols * symbol_samples): undo :func:`modulate`.
 
-    ``early_samples`` moves the FFT window that far into the prefix (and takes the phase ramp out again), so that a
-    burst which comes a little early or late is still seen whole.
+    ``early_samples`` moves the FFT window that many samples into the prefix and removes the resulting phase ramp. A
+    burst that arrives a little early or late is then still received whole.
     """
     samples = complex_array("x", x)
     early = integer("early_samples", early_samples, 0, num.cp_samples)
@@ -79,14 +79,16 @@ def demodulate(x: npt.ArrayLike, num: Numerology, early_samples: int = 0) -> Com
 
 
 def _batches(rows: int) -> Iterator[slice]:
-    """A large batch goes through in pieces that stay in the processor's cache."""
+    """Yield slices of a large batch; each piece stays in the processor's cache."""
     return (slice(start, start + _ROWS_AT_ONCE) for start in range(0, rows, _ROWS_AT_ONCE))
 
 
 def pmepr_db(grid: npt.ArrayLike, num: Numerology, oversampling: int = 4) -> npt.NDArray[np.float32]:
-    """Peak-to-mean envelope power ratio of each symbol in dB, (..., symbols); NaN for a symbol without energy.
+    """Return the peak-to-mean envelope power ratio of each symbol in dB, (..., symbols).
 
-    The envelope between the samples counts, hence the oversampling; four times is within 0.1 dB of the limit.
+    A symbol without energy gives NaN.
+    The ratio includes the envelope between the samples, hence the oversampling. With a factor of four it is within
+    0.1 dB of the limit.
     """
     grid = _grid(grid, num)
     oversampling = integer("oversampling", oversampling, 1, 64)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the answers to a trigger stand: what clients and server must agree on before a round.
+"""Define when clients answer a trigger and what clients and server must agree on before a round.
 
-Times are in samples after the trigger's first sample. The server wants to hear every answer ``answer_samples`` after
-its own trigger. There are two kinds of rounds:
+Times are in samples after the trigger's first sample. The server expects every answer ``answer_samples`` after its own
+trigger. There are two kinds of rounds:
 
-- *payload*: all clients answer at once with a frame (``frame``) whose sync symbols they share by cyclic shifts;
-- *acquire*: clients of unknown offset answer with their own sequence (``client_sequence``), each in the middle of a
-  slot wide enough for any offset. A few clients share a slot, told apart by their roots.
+- *payload*: all clients answer at once with a frame (``frame``). Each client's sync symbols have its own cyclic shift.
+- *acquire*: each client with an unknown sample offset answers with its own sequence (``client_sequence``), in the
+  middle of a slot that is wide enough for any offset. A few clients share a slot; their roots tell them apart.
 """
 
 from __future__ import annotations
@@ -24,20 +24,22 @@ from oac_blocks.dsp.waveform.shared_slot import max_clients
 
 Kind = Literal["payload", "acquire"]
 KINDS: tuple[Kind, ...] = ("payload", "acquire")
-# What all radios of a bench and the application must have alike, by their names in messages and in a config's [air].
+# Names, in messages and in a config's [air], of the numbers that all radios of a bench and the application must share.
 AGREED = ("sample_rate_hz", "fft_size", "cp_samples", "active_subcarriers", "dc_nulls", "repeats", "groups")
 
 
 @dataclass(frozen=True)
 class RoundLayout:
+    """Parameters of a round that clients and server share."""
+
     num: Numerology = field(default_factory=Numerology)
     clients: int = 2
-    repeats: int = 1  # pairs of subcarriers a vote
-    groups: int = 4  # of the payload, each behind a sync symbol
+    repeats: int = 1  # pairs of subcarriers that carry each vote
+    groups: int = 4  # groups into which the payload is split, each behind a sync symbol
     answer_samples: int = 131_072
-    slot_samples: int = 8192  # offsets up to half of it are found
+    slot_samples: int = 8192  # width of an acquisition slot; sample offsets up to half of it are found
     clients_per_slot: int = 4
-    scheme: Scheme = field(default_factory=lambda: scheme_named("onebit"))  # of the payload
+    scheme: Scheme = field(default_factory=lambda: scheme_named("onebit"))  # scheme of the payload
 
     def __post_init__(self) -> None:
         integer("clients", self.clients, 1, max_clients(self.num))
@@ -50,7 +52,7 @@ class RoundLayout:
         require(self.slot_samples % 2 == 0, "slot_samples", self.slot_samples, "even")
 
     def frame(self, votes: int) -> FrameLayout:
-        """The frame that carries this many votes."""
+        """Return the frame that carries this many votes."""
         return FrameLayout(self.scheme.symbols_needed(votes, self.num, self.repeats), self.num, self.groups)
 
     def agreed(self) -> dict[str, float | int]:
@@ -69,22 +71,22 @@ class RoundLayout:
         return range(first, min(first + self.clients_per_slot, self.clients))
 
     def sequence_start_samples(self, client: int) -> int:
-        """First sample (of the prefix) of a client's own sequence, counted from ``answer_samples``."""
+        """Return the first sample (of the prefix) of a client's own sequence, counted from ``answer_samples``."""
         return self.slot_of(client) * self.slot_samples + self.slot_samples // 2
 
     @property
     def acquisition_samples(self) -> int:
-        """All slots together, counted from ``answer_samples``."""
+        """Return the length of all slots together in samples."""
         return self.slots * self.slot_samples
 
 
 def agreed_in(message: Mapping[str, Any]) -> dict[str, float | int]:
-    """Return those of the ``AGREED`` numbers that a message carries."""
+    """Return the ``AGREED`` numbers that a message carries."""
     return {name: message[name] for name in AGREED if isinstance(message.get(name), int | float)}
 
 
 def disagreements(own: Mapping[str, float], told: Mapping[str, float]) -> dict[str, tuple[float, float]]:
-    """Return the ``AGREED`` numbers that differ, with the own value and the one that was told."""
+    """Return the ``AGREED`` numbers that differ, each with its own value and the value in the message."""
     return {
         name: (own[name], told[name])
         for name in AGREED

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The classical sequences that preambles are made of."""
+"""Generate the classical sequences and pulses that preambles consist of."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oac_blocks.dsp.checks import integer, real, require
 
 
 def golay_pair(length: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """A binary complementary pair: their aperiodic autocorrelations add up to zero at every lag but 0."""
+    """Return a binary complementary pair: their aperiodic autocorrelations add up to zero at every lag except 0."""
     length = integer("length", length, 1, 1 << 20)
     require(length & (length - 1) == 0, "length", length, "a power of two")
     a = b = np.ones(1)
@@ -22,18 +22,18 @@ def golay_pair(length: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.flo
 
 
 def zadoff_chu(root: int, length: int) -> npt.NDArray[np.complex128]:
-    """Zadoff-Chu sequence of odd length: constant amplitude, zero periodic autocorrelation off the peak."""
+    """Return the Zadoff-Chu sequence of odd length: constant amplitude, ideal periodic autocorrelation."""
     length = integer("length", length, 3)
     require(length % 2 == 1, "length", length, "odd")
     root = integer("root", root, 1, length - 1)
     require(math.gcd(root, length) == 1, "root", root, f"coprime to the length {length}")
     n = np.arange(length, dtype=np.int64)
-    # The phase is reduced in integers, so that long sequences lose nothing to rounding.
+    # The phase is reduced in integers, so that long sequences have no rounding error.
     return np.exp(-1j * np.pi * ((root * n * (n + 1)) % (2 * length)) / length)
 
 
 def root_raised_cosine(samples_per_chip: int, roll_off: float, half_span_chips: int) -> npt.NDArray[np.float64]:
-    """Root-raised-cosine pulse of unit energy, 2 * half_span_chips * samples_per_chip + 1 taps."""
+    """Return a root-raised-cosine pulse of unit energy with 2 * half_span_chips * samples_per_chip + 1 taps."""
     sps = integer("samples_per_chip", samples_per_chip, 1)
     beta = real("roll_off", roll_off, 0.0, 1.0, open_low=True)
     half = integer("half_span_chips", half_span_chips, 1)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Schemes: how gradient entries become subcarriers that add up over the air, and what the sum means.
+"""Define schemes: how gradient entries become subcarriers that add up over the air, and how the sum is read.
 
-scheme = scheme_named("onebit")
-grid = scheme.encode(payload, num, rng=rng)
-received = scheme.detect(grid, k, num)
+Examples
+--------
+>>> scheme = scheme_named("onebit")
+>>> grid = scheme.encode(payload, num, rng=rng)
+>>> received = scheme.detect(grid, k, num)
 """
 
 from oac_blocks.dsp.waveform.schemes.base import PackedField, Scheme

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Analog aggregation (``analog``): entries are subcarrier amplitudes, and the sum over the air is that of gradients.
+"""Define analog aggregation (``analog``): entries are subcarrier amplitudes, and the channel adds up the gradients.
 
-Clients turn their phases by a pilot and apply one common scale; received is equation (7) of the paper.
+Clients rotate their phases by a channel estimate from a pilot and apply one common scale. The received values are
+equation (7) of the paper.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from oac_blocks.dsp.waveform.schemes.base import Floats, Grid, PackedField, Payl
 
 
 class Analog(Scheme):
-    """Payloads are float32 gradient entries; received is the estimate of their mean over the clients."""
+    """Analog aggregation; payloads are float32 gradient entries, received values estimate their mean."""
 
     name = "analog"
     dtype: np.dtype[Any] = np.dtype(np.float32)

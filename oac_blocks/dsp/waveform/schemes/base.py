@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a scheme answers: everything that differs between votes, amplitudes and other ways to add up over the air."""
+"""Define the interface of a scheme: everything that differs between ways to add up gradients over the air."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Grid = npt.NDArray[np.complex64]
 
 
 class PackedField(NamedTuple):
-    """An array of the downlink: what the server tells of the entries that were sent."""
+    """An array of the downlink that describes the entries of the last payload."""
 
     name: str
     dtype: str
@@ -27,38 +27,40 @@ class PackedField(NamedTuple):
 
 
 class Scheme(ABC):
-    """One way to map k gradient entries of each client to subcarriers, and their sum back to k numbers.
+    """A mapping from k gradient entries of each client to subcarriers, and from their sum back to k numbers.
 
     A scheme has no state: one object serves all clients, blocks and airs. A new scheme is one module with a subclass
     and a call of ``register_scheme``.
     """
 
     name: str
-    dtype: np.dtype[Any]  # of a payload's entries
-    coherent: bool  # do amplitudes add up? Then clients turn their phases by a pilot, and carriers must stay in phase
-    scaled: bool  # do all clients apply one common scale to their entries, which the server divides out again?
-    repeatable: bool  # may an entry go out on several subcarriers, ``repeats`` times?
-    decides: bool  # are the received values decisions, whose sign can be compared with that of the payloads' sum?
+    dtype: np.dtype[Any]  # type of a payload's entries
+    # True if amplitudes add up. Clients then rotate their phases by a pilot, and carriers must stay in phase.
+    coherent: bool
+    scaled: bool  # True if all clients apply one common scale to their entries, which the server divides out again
+    repeatable: bool  # True if an entry may be sent on several subcarriers, ``repeats`` times
+    # True if received values are decisions, whose signs can be compared with the signs of the payloads' sum.
+    decides: bool
 
     # What a client sends
 
     @abstractmethod
     def payload_of(self, entries: Floats, coins: np.random.Generator, abstain_below: float = 0.0) -> Payload:
-        """Return what a client sends of these gradient entries (k,). ``coins`` decide ties."""
+        """Return the payload that a client sends for these gradient entries (k,); ``coins`` decides ties."""
 
     @abstractmethod
     def check(self, payload: Payload) -> Payload:
-        """Return the payload (..., k) in the scheme's ``dtype``; ValueError if a value is not allowed."""
+        """Return the payload (..., k) in the scheme's ``dtype``; raise ValueError if a value is not allowed."""
 
     @abstractmethod
     def random_payload(self, k: int, rng: np.random.Generator) -> Payload:
-        """Return a payload of k random entries, to try a link with."""
+        """Return a payload of k random entries, to test a link."""
 
     # The waveform
 
     @abstractmethod
     def entries_per_symbol(self, num: Numerology) -> int:
-        """Return how many entries one OFDM symbol carries."""
+        """Return the number of entries that one OFDM symbol carries."""
 
     def symbols_needed(self, k: int, num: Numerology, repeats: int = 1) -> int:
         """Return the number of OFDM symbols for k entries, each sent ``repeats`` times."""
@@ -84,11 +86,11 @@ class Scheme(ABC):
         rng : Generator, optional
             Draws the phases of a scheme that is not coherent.
         repeats : int
-            Subcarriers (or pairs of them) for each entry.
+            Number of subcarriers, or pairs of subcarriers, for each entry.
         scale : float
-            The common scale of a scheme that is ``scaled``.
+            The common scale; only a scheme that is ``scaled`` uses it.
         precoding : array, optional
-            What a client of a coherent scheme multiplies its subcarriers by.
+            Factors by which a client of a coherent scheme multiplies its subcarriers.
         """
 
     @abstractmethod
@@ -103,38 +105,38 @@ class Scheme(ABC):
         clients: int = 1,
         mean_gain: float = 1.0,
     ) -> Floats:
-        """Return what the server makes of the received grid (..., symbols, active): k numbers.
+        """Return the server's k received values for a received grid (..., symbols, active).
 
-        A scheme that is ``scaled`` divides by the scale, the number of clients heard, and the mean gain of their
-        channels.
+        A scheme that is ``scaled`` divides by the scale, by the number of received clients and by the mean gain of
+        their channels.
         """
 
     @abstractmethod
     def combine(self, payload: Payload) -> Floats:
-        """Return what a perfect channel delivers of the payloads (N, k) of N clients."""
+        """Return the values that a perfect channel delivers for the payloads (N, k) of N clients."""
 
     # The update
 
     @abstractmethod
     def direction(self, memory: npt.NDArray[Any]) -> Floats:
-        """Return what the model moves against, from the gradient memory g or from what ``remember`` keeps of it."""
+        """Return the direction that the model moves against, from the gradient memory g or what ``remember`` keeps."""
 
     @abstractmethod
     def remember(self, g: Floats) -> npt.NDArray[Any]:
-        """Return what a client must know of g to compute ``direction``."""
+        """Return the part of g that a client needs to compute ``direction``."""
 
     @property
     @abstractmethod
     def memory_dtype(self) -> np.dtype[Any]:
-        """The dtype of what ``remember`` returns."""
+        """Return the dtype of the result of ``remember``."""
 
     @abstractmethod
     def downlink_fields(self, k: int) -> tuple[PackedField, ...]:
-        """Return the arrays that tell a client of k fresh entries of g."""
+        """Return the arrays that tell a client about k fresh entries of g."""
 
     @abstractmethod
     def pack(self, fresh: Floats) -> dict[str, npt.NDArray[Any]]:
-        """Return those arrays for fresh entries (k,) of g."""
+        """Return the arrays of ``downlink_fields`` for fresh entries (k,) of g."""
 
     @abstractmethod
     def unpack(self, arrays: Mapping[str, npt.NDArray[Any]], k: int) -> npt.NDArray[Any]:

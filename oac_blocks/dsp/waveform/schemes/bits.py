@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Flags as packed bits, eight to a byte, the lowest bit first."""
+"""Pack flags into bytes: eight flags per byte, the lowest bit first."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def unpack_bits(packed: NDArray[np.uint8], count: int) -> NDArray[np.bool_]:
 
 
 def packed_bytes(count: int) -> int:
-    """Return how many bytes so many flags take."""
+    """Return the number of bytes that this many flags need."""
     return -(-count // 8)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Majority vote by frequency-shift keying (``fsk-mv``, ``onebit``): clients vote on signs, energies are compared.
+"""Define the majority vote by frequency-shift keying (``fsk-mv``, ``onebit``).
 
-No phase and no channel is known, so clocks may be as far apart as the prefix bears.
+Clients vote on the sign of each entry, and the server compares energies. It needs neither the phase nor the channel,
+so the clients' clocks may differ by as much as the cyclic prefix tolerates.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from oac_blocks.dsp.waveform.schemes.bits import pack_bits, packed_bytes, unpack
 
 
 class MajorityVote(Scheme):
-    """Payloads are int8 votes -1, 0, +1; received are soft votes, whose sign is the majority's."""
+    """Majority vote; payloads are int8 votes -1, 0 or +1, received values are soft votes with the majority's sign."""
 
     name = "onebit"
     dtype: np.dtype[Any] = np.dtype(np.int8)
@@ -30,7 +31,7 @@ class MajorityVote(Scheme):
     decides = True
 
     def payload_of(self, entries: Floats, coins: np.random.Generator, abstain_below: float = 0.0) -> Payload:
-        """Return the signs; 0 (abstain) below ``abstain_below``, a coin for an exact zero."""
+        """Return the signs of the entries; 0 (abstain) below ``abstain_below``, a random sign for an exact zero."""
         return fsk_mv.quantise(entries, coins, abstain_below)
 
     def check(self, payload: Payload) -> Payload:
@@ -68,14 +69,14 @@ class MajorityVote(Scheme):
         clients: int = 1,  # noqa: ARG002
         mean_gain: float = 1.0,  # noqa: ARG002
     ) -> Floats:
-        """Return energy for less energy against, the mean over the copies: the same for any number of them."""
+        """Return energy for minus energy against, the mean over the copies."""
         return fsk_mv.detect(grid, k, num, repeats) / np.float32(repeats)
 
     def combine(self, payload: Payload) -> Floats:
         return payload.sum(axis=0, dtype=np.int32).astype(np.float32)
 
     def direction(self, memory: npt.NDArray[Any]) -> Floats:
-        """Return the signs. The soft votes stay in g, for policies that sort by them."""
+        """Return the signs. The soft votes stay in g, because some policies sort by them."""
         return np.sign(memory).astype(np.float32, copy=False)
 
     def remember(self, g: Floats) -> npt.NDArray[Any]:
@@ -86,14 +87,16 @@ class MajorityVote(Scheme):
         return np.dtype(np.int8)
 
     def downlink_fields(self, k: int) -> tuple[PackedField, ...]:
-        """Return a bit an entry; another one where some entries are exactly zero."""
+        """Return one bit per entry, and a second one if some entries are exactly zero."""
         size = packed_bytes(k)
         return PackedField("signs", "uint8", size), PackedField("zeros", "uint8", size, optional=True)
 
     def pack(self, fresh: Floats) -> dict[str, npt.NDArray[Any]]:
         zeros = fresh == 0
         packed: dict[str, npt.NDArray[Any]] = {"signs": pack_bits(fresh > 0)}
-        if zeros.any():  # ties in the ideal air, or everybody abstained: a third value, sent where it occurs
+        # Zeros are ties in the ideal air or votes from which all clients abstained. They are sent only where they
+        # occur.
+        if zeros.any():
             packed["zeros"] = pack_bits(zeros)
         return packed
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which scheme has this name? Configs, messages and blocks name schemes; a new one registers itself here."""
+"""Find schemes by the names that configs, messages and blocks use; a new scheme registers itself here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ALIASES = {"fsk-mv": "onebit"}
 
 
 def register_scheme(scheme: Scheme) -> Scheme:
-    """Make a scheme known by its name, and return it. ValueError if another one has this name."""
+    """Register a scheme by its name and return it; raise ValueError if another scheme has this name."""
     known = _SCHEMES.get(scheme.name)
     taken = known is not None and type(known) is not type(scheme)
     require(not taken and scheme.name not in _ALIASES, "name of a scheme", repr(scheme.name), "a name that is free")
@@ -22,7 +22,7 @@ def register_scheme(scheme: Scheme) -> Scheme:
 
 
 def scheme_named(name: str) -> Scheme:
-    """Return the scheme of this name; ValueError if there is none."""
+    """Return the scheme of this name; raise ValueError if there is none."""
     scheme = _SCHEMES.get(_ALIASES.get(name, name))
     require(scheme is not None, "mode", repr(name), f"one of {', '.join(scheme_names())}")
     assert scheme is not None
