@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The channel: fading, noise, clocks and resampling; for whole bursts, and for streams without an end."""
+"""Simulate the channel: fading, noise, clocks and resampling, for whole bursts and for endless streams."""
 
 from oac_blocks.dsp.channel.crystal import MAX_PPM, Crystal, CrystalSettings
 from oac_blocks.dsp.channel.multiple_access import (

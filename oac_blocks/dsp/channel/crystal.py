@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one clock model: a crystal whose rate is off, walks at random, swings with the temperature, and may step.
+"""Model the one clock of a radio: a crystal with a rate error, a random walk, a thermal swing and rate steps.
 
-A radio's converters and its oscillator run on one crystal, so its sample clock and its carrier are off by the same
-share. The law of the rate error, in ppm at the true time t, is
+The converters and the oscillator of a radio run on one crystal, so its sample clock and its carrier have the same
+relative error. The rate error, in ppm at the true time t, is
 
     rate(t) = bound(ppm + W(t) + wobble_ppm sin(2 pi (t / wobble_seconds + wobble_turns)) + steps(t))
 
-W is a random walk that begins at 0 and has a standard deviation of ``walk_ppm`` after one second; ``steps`` is the sum
-of the steps that have come; ``bound`` keeps the rate within ``MAX_PPM``. The rate is constant over a step of time.
+W is a random walk that begins at 0 and has a standard deviation of ``walk_ppm`` after one second. ``steps`` is the sum
+of the rate steps up to time t. ``bound`` keeps the rate within ``MAX_PPM``. The rate is constant during each time step.
 
-``walk_sigma_ppm``, ``walk_path_ppm``, ``swing_ppm`` and ``bounded_ppm`` are the parts of this law, for simulations that
-go through time in steps of their own. ``Crystal`` is the clock itself, at any time: its *lead* is its own time less
-true time, the integral of the rate.
+``walk_sigma_ppm``, ``walk_path_ppm``, ``swing_ppm`` and ``bounded_ppm`` are the parts of this law, for simulations with
+time steps of their own. ``Crystal`` is the clock itself and can be evaluated at any time. Its *lead* is its own time
+minus the true time, the integral of the rate.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ import numpy.typing as npt
 from oac_blocks.dsp.checks import real
 
 MAX_PPM = 1000.0
-STEP_SECONDS = 1e-3  # time over which a ``Crystal`` keeps its rate
+STEP_SECONDS = 1e-3  # seconds over which a ``Crystal`` keeps its rate
 _ROUNDING_SECONDS = 1e-13
 _ROUNDS = 4
-_KEPT_STEPS = 1 << 16  # steps of the past that are kept: about a minute
+_KEPT_STEPS = 1 << 16  # number of past steps that are kept: about a minute
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class CrystalSettings:
-    """The parameters of the law.
+    """Parameters of a crystal.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class CrystalSettings:
     walk_ppm : float
         Standard deviation of the rate's random walk after one second.
     wobble_ppm, wobble_seconds, wobble_turns : float
-        Amplitude, period and phase (in turns, at time 0) of a slow sine, as the temperature makes it.
+        Amplitude, period and initial phase (in turns) of a slow sine that models the temperature.
     """
 
     ppm: float = 0.0
@@ -66,8 +66,9 @@ def bounded_ppm(ppm: float) -> float: ...
 @overload
 def bounded_ppm(ppm: Floats) -> Floats: ...
 def bounded_ppm(ppm: float | Floats) -> float | Floats:
-    """Return the rate error within ``MAX_PPM``."""
-    if isinstance(ppm, float):  # numpy takes microseconds for one number, and streams ask for one at a time
+    """Return the rate error, limited to ``MAX_PPM``."""
+    # numpy takes microseconds for a single number, and streams ask for one number at a time.
+    if isinstance(ppm, float):
         return min(max(ppm, -MAX_PPM), MAX_PPM)
     return np.clip(ppm, -MAX_PPM, MAX_PPM)
 
@@ -77,12 +78,12 @@ def walk_sigma_ppm(walk_ppm: float, step_seconds: float) -> float: ...
 @overload
 def walk_sigma_ppm(walk_ppm: Floats, step_seconds: float) -> Floats: ...
 def walk_sigma_ppm(walk_ppm: float | Floats, step_seconds: float) -> float | Floats:
-    """Return the standard deviation of the random walk's change over one step of time."""
+    """Return the standard deviation of the random walk's change over one time step."""
     return walk_ppm * math.sqrt(step_seconds)
 
 
 def walk_path_ppm(start_ppm: Floats, walk_ppm: float | Floats, step_seconds: float, normals: Floats) -> Floats:
-    """Return the rates of N walking crystals, step by step.
+    """Return the rates of N crystals that follow a random walk, step by step.
 
     Parameters
     ----------
@@ -98,7 +99,7 @@ def walk_path_ppm(start_ppm: Floats, walk_ppm: float | Floats, step_seconds: flo
     Returns
     -------
     ndarray, shape (N, steps + 1)
-        The rate in each step; the last column is the rate after the last step, where a further path begins.
+        The rate in each step. The last column is the rate after the last step, where a further path begins.
     """
     start = start_ppm[:, None]
     sigma = walk_sigma_ppm(np.reshape(np.asarray(walk_ppm, np.float64), (-1, 1)), step_seconds)
@@ -107,40 +108,40 @@ def walk_path_ppm(start_ppm: Floats, walk_ppm: float | Floats, step_seconds: flo
 
 
 def swing_ppm(seconds: Floats, settings: CrystalSettings) -> Floats:
-    """Return the temperature's part of the rate at these true times."""
+    """Return the thermal part of the rate at these true times."""
     swing: Floats = np.sin(2 * np.pi * (seconds / settings.wobble_seconds + settings.wobble_turns))
     return settings.wobble_ppm * swing
 
 
 class Crystal:
-    """A clock at any time. The same settings and seed give the same clock, whatever times are asked for and when.
+    """A clock that can be evaluated at any time.
 
-    The rate is constant over steps of ``STEP_SECONDS``, so the lead is linear in between. Rates are drawn step after
-    step, in order.
+    The same settings and seed give the same clock, independent of the order and number of the queries. The rate is
+    constant over steps of ``STEP_SECONDS``, so the lead is linear within a step. Rates are drawn in the order of steps.
     """
 
     def __init__(self, settings: CrystalSettings, seed: np.random.SeedSequence) -> None:
         self._settings = settings
         self._rng = np.random.default_rng(seed)
-        self._walked_ppm = 0.0  # the walk at the first step that is not drawn yet
-        self._steps: list[tuple[float, float]] = []  # (time, ppm) of the rate steps that are still to come
-        self._stepped_ppm = 0.0  # sum of the rate steps that have come
-        self._first = 0  # number of the oldest step that is kept
-        self._lead = np.zeros(1)  # at the beginning of each step, and at the end of the last one
+        self._walked_ppm = 0.0  # value of the random walk at the first step that is not drawn yet
+        self._steps: list[tuple[float, float]] = []  # (time in seconds, ppm) of the future rate steps
+        self._stepped_ppm = 0.0  # sum of the past rate steps
+        self._first = 0  # index of the oldest step that is kept
+        self._lead = np.zeros(1)  # lead in seconds at the beginning of each step, and at the end of the last one
 
     def add_ppm(self, ppm: float, from_seconds: float) -> None:
-        """Change the rate by this much from a time on, as soon as a step begins that is not drawn yet."""
+        """Change the rate by ``ppm`` from a time on, at the earliest from the first step that is not drawn yet."""
         self._steps.append((from_seconds, real("ppm", ppm, -MAX_PPM, MAX_PPM)))
         self._steps.sort(key=lambda one: one[0])
 
     def rate_ppm(self, seconds: float) -> float:
-        """Return the rate in the step that this time falls into."""
+        """Return the rate error in the step that contains this time."""
         begin = STEP_SECONDS * math.floor(seconds / STEP_SECONDS)
         ends = self.lead(np.array([begin, begin + STEP_SECONDS]))
         return float(ends[1] - ends[0]) / STEP_SECONDS * 1e6
 
     def lead(self, seconds: Floats) -> Floats:
-        """Return the clock's own time less true time at these true times. Before time 0 it is 0."""
+        """Return the clock's own time minus the true time at these true times; 0 before time 0."""
         self._reach(float(np.max(seconds)))
         steps = np.asarray(seconds, np.float64) / STEP_SECONDS - self._first
         index = np.clip(np.floor(steps).astype(np.int64), 0, len(self._lead) - 2)
@@ -149,7 +150,7 @@ class Crystal:
         return begin + share * (self._lead[index + 1] - begin)
 
     def lead_at(self, seconds: float) -> float:
-        """Return ``lead`` of one time, to the bit, and faster than for an array of one element."""
+        """Return ``lead`` at one time; the bits are the same, but it is faster than an array of one element."""
         self._reach(seconds)
         steps = seconds / STEP_SECONDS - self._first
         index = min(max(math.floor(steps), 0), len(self._lead) - 2)
@@ -157,7 +158,7 @@ class Crystal:
         return float(begin + max(steps - index, 0.0) * (end - begin))
 
     def true_at(self, own_seconds: float) -> float:
-        """Return ``true_seconds`` of one time, to the bit, and faster than for an array of one element."""
+        """Return ``true_seconds`` of one time; the bits are the same, but it is faster than an array of one element."""
         true = own_seconds - self.lead_at(own_seconds)
         for _ in range(_ROUNDS):
             before, true = true, own_seconds - self.lead_at(true)
@@ -168,7 +169,7 @@ class Crystal:
     def true_seconds(self, own_seconds: Floats) -> Floats:
         """Return the true times at which the clock shows these times."""
         own = np.asarray(own_seconds, np.float64)
-        # The lead changes by less than a thousandth of the error of the time, so each round gains three digits.
+        # The lead changes by less than a thousandth of the time error, so each iteration gains three digits.
         true = own - self.lead(own)
         for _ in range(_ROUNDS):
             before, true = true, own - self.lead(true)
@@ -192,7 +193,8 @@ class Crystal:
             self._walked_ppm = float(walk[-1])
         if s.wobble_ppm:
             ppm += swing_ppm(times, s)
-        # In the order of their times, so that the rounding does not depend on how many steps are drawn at a time.
+        # The rate steps are added in the order of their times, so that rounding does not depend on the number of steps
+        # drawn.
         stepped_ppm = np.full(missing, self._stepped_ppm)
         for start, added in self._steps:
             stepped_ppm[times >= start - 1e-9] += added
@@ -206,5 +208,5 @@ class Crystal:
 
 
 def _running_sum(start: float, steps: Floats) -> Floats:
-    """Return the sums from ``start`` on, one more than ``steps``, with the same rounding in whatever pieces."""
+    """Return the running sums from ``start`` on, one more than ``steps``; rounding does not depend on the pieces."""
     return np.cumsum(np.concatenate(([start], steps)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What lies between a client and the server: a complex gain, or a handful of echoes, drawn anew for each burst."""
+"""Draw the fading between a client and the server: a complex gain or a few multipath taps for each burst."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FADINGS: tuple[str, ...] = get_args(Fading)
 
 @dataclass(frozen=True)
 class DelayProfile:
-    """A tapped delay line: mean powers at given delays. Powers are normalised to sum 1 when used."""
+    """A tapped delay line with mean powers at given delays. The powers are normalised to sum 1 when used."""
 
     delays_seconds: tuple[float, ...]
     powers_db: tuple[float, ...]
@@ -42,7 +42,7 @@ class DelayProfile:
         return float(np.sqrt(powers @ (delays - powers @ delays) ** 2))
 
 
-# epa, eva, etu: 3GPP TS 36.104, annex B.2, extended pedestrian A, vehicular A and typical urban.
+# epa, eva and etu are extended pedestrian A, vehicular A and typical urban from 3GPP TS 36.104, annex B.2.
 PROFILES: dict[str, DelayProfile] = {
     "flat": DelayProfile((0.0,), (0.0,)),
     "indoor": DelayProfile(tuple(50e-9 * i for i in range(6)), tuple(-10 * np.log10(np.e) * i for i in range(6))),
@@ -63,7 +63,7 @@ PROFILES: dict[str, DelayProfile] = {
 def gains(
     shape: tuple[int, ...], fading: str, rng: np.random.Generator, rician_k_db: float = 10.0
 ) -> npt.NDArray[np.complex64]:
-    """Complex gains of mean power 1: all ones, Rayleigh, or Rician with the line of sight at a random phase."""
+    """Return complex gains of mean power 1: all ones, Rayleigh, or Rician with a line of sight of random phase."""
     require(fading in FADINGS, "fading", repr(fading), f"one of {', '.join(FADINGS)}")
     if fading == "none":
         return np.ones(shape, np.complex64)
@@ -83,10 +83,10 @@ def impulse_responses(
     rng: np.random.Generator,
     rician_k_db: float = 10.0,
 ) -> npt.NDArray[np.complex64]:
-    """n independent channels (n, taps) of mean power 1; tap 0 is the profile's delay 0.
+    """Return n independent impulse responses (n, taps) of mean power 1; tap 0 is the profile's delay 0.
 
-    Echoes fall on the nearest sample; those that share one are one. With Rician fading the first holds the line of
-    sight.
+    Each path falls on the nearest sample, and paths on the same sample form one tap. With Rician fading the first path
+    holds the line of sight.
     """
     sample_rate_hz = real("sample_rate_hz", sample_rate_hz, 0.0, open_low=True)
     length, echoes, amplitudes = _echoes(profile, sample_rate_hz)
@@ -100,7 +100,7 @@ def impulse_responses(
 
 @lru_cache(maxsize=64)
 def _echoes(profile: DelayProfile, sample_rate_hz: float) -> tuple[int, npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """How many taps there are, which of them are not zero, and the root of those' mean powers."""
+    """Return the number of taps, the indices of the non-zero taps, and the square roots of their mean powers."""
     delays = np.rint(np.array(profile.delays_seconds) * sample_rate_hz).astype(np.int64)
     powers = np.bincount(delays, profile.powers())
     echoes = np.flatnonzero(powers)

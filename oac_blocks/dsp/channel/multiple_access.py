@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The multiple-access channel: each burst through its own clock, oscillator and echoes, added up at the server.
+"""Simulate the multiple-access channel: each burst has its own clock, oscillator and multipath; the server gets the
+sum.
 
-A client whose clock runs fast by ``clock_ppm`` has sent ``1 + clock_ppm 1e-6`` of its samples by the time the server
-has taken one; its burst's sample m arrives at server time ``stream_offset + delay + m / (1 + ppm 1e-6)``.
+A client with a clock that is fast by ``clock_ppm`` sends ``1 + clock_ppm 1e-6`` of its samples while the server takes
+one. Sample m of its burst arrives at server time ``stream_offset + delay + m / (1 + ppm 1e-6)``.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from oac_blocks.dsp.phasor import phasors
 
 _WALK_STEP = 1024  # samples over which a walking clock keeps its rate
 _PIECE = 4096
-_TAIL = 16  # samples behind the latest burst, for the ringing of a fractional delay
+_TAIL = 16  # samples after the latest burst, for the ringing of a fractional delay
 
 
 @dataclass(frozen=True)
 class Link:
-    """One client's way to the server. Fading is drawn anew for each burst, the rest is as given."""
+    """One client's link to the server. Fading is drawn again for each burst; the other settings stay as given."""
 
     gain_db: float = 0.0
     fading: str = "none"
@@ -36,7 +37,7 @@ class Link:
     profile: str | DelayProfile = "flat"
     cfo_hz: float = 0.0
     clock_ppm: float = 0.0
-    clock_walk_ppm: float = 0.0  # standard deviation of the rate's random walk after one second
+    clock_walk_ppm: float = 0.0  # standard deviation of the rate's random walk after one second, in ppm
     delay_samples: float = 0.0
     stream_offset_samples: int = 0
 
@@ -62,7 +63,7 @@ class Receiver:
     """The server's front end. ``snr_db`` is the energy of a unit subcarrier over the noise variance of a subcarrier."""
 
     snr_db: float | None = None
-    noise_alpha: float = 2.0  # 2 is Gaussian; below, alpha-stable with heavy tails
+    noise_alpha: float = 2.0  # 2 is Gaussian noise; smaller values are alpha-stable noise with heavy tails
     adc_bits: int | None = None
     adc_full_scale: float = 1.0
 
@@ -87,11 +88,12 @@ class Receiver:
 
 @dataclass(frozen=True)
 class Reception:
-    """What the server took in, and the truth behind it."""
+    """The samples that the server received, and the channel state behind them."""
 
     samples: npt.NDArray[np.complex64]
     impulse_responses: npt.NDArray[np.complex64]  # (N, taps), gain included
-    links: tuple[Link, ...] = field(default=())  # as they are at the end of the burst: the clocks have walked
+    # Links at the end of the burst, with the clock rates that the walks have reached.
+    links: tuple[Link, ...] = field(default=())
 
 
 def transmit(
@@ -102,9 +104,9 @@ def transmit(
     rng: np.random.Generator,
     samples: int | None = None,
 ) -> Reception:
-    """Bursts (N, n), one for each link, to the samples that the server takes from its time 0 on.
+    """Return the samples that the server receives from its time 0 on, for bursts (N, n), one for each link.
 
-    ``samples`` is how many it takes; by default all that the bursts and their echoes reach.
+    ``samples`` is their number. By default it covers all bursts and their multipath.
     """
     bursts, rng = complex_array("bursts", bursts, min_ndim=2), generator("rng", rng)
     fits = bursts.ndim == 2 and len(bursts) == len(links)
@@ -128,7 +130,7 @@ def transmit(
 def draw_impulse_responses(
     links: Sequence[Link], sample_rate_hz: float, rng: np.random.Generator
 ) -> npt.NDArray[np.complex64]:
-    """A realisation of each link's echoes and gain, (N, taps), the shorter ones filled up with zeros."""
+    """Draw each link's multipath and gain: (N, taps), shorter responses padded with zeros."""
     drawn = [
         impulse_responses(1, link.delay_profile(), link.fading, sample_rate_hz, rng, link.rician_k_db)[0]
         * np.float32(10 ** (link.gain_db / 20))
@@ -147,7 +149,7 @@ def shift(
     samples: int,
     rng: np.random.Generator,
 ) -> tuple[npt.NDArray[np.complex64], tuple[Link, ...]]:
-    """Each burst as the server's clock sees it, (N, samples), and the links with their clocks walked on."""
+    """Return each burst as sampled by the server's clock, (N, samples), and the links with their new clock rates."""
     arrival = np.array([link.arrival_samples() for link in links])
     if not any(map(_moves, links)) and np.all(arrival == np.rint(arrival)):
         return _shift_whole(bursts, arrival.astype(np.int64), samples), tuple(links)
@@ -159,10 +161,10 @@ def shift(
 def clock_rates_ppm(
     links: Sequence[Link], sample_rate_hz: float, samples: int, rng: np.random.Generator
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return rate errors in ppm (N, steps), one for each 1,024 server samples, and the rates (N,) after the last one.
+    """Return rate errors in ppm (N, steps), one for each 1,024 server samples, and the rates (N,) after the last step.
 
-    The law is that of ``crystal``. A burst goes on from the rate that its link names, and nothing is drawn for clocks
-    that do not walk: both decide the random numbers of a training run.
+    The clocks follow the law of ``crystal``. A burst continues from the rate in its link, and no random numbers are
+    drawn for clocks that do not walk. Both rules fix the random numbers of a training run.
     """
     steps = -(-samples // _WALK_STEP)
     start = np.array([link.clock_ppm for link in links])
@@ -176,7 +178,7 @@ def clock_rates_ppm(
 def positions(
     arrival_samples: npt.NDArray[np.float64], rates_ppm: npt.NDArray[np.float64], samples: int
 ) -> npt.NDArray[np.float64]:
-    """Where in each client's burst the server's samples 0 .. samples-1 fall, (N, samples)."""
+    """Return the positions in each client's burst of the server's samples 0 .. samples-1, (N, samples)."""
     rate = 1e-6 * rates_ppm
     lead = _leads(arrival_samples, rate)
     at = np.arange(_WALK_STEP) * rate[..., None] + lead[..., None]
@@ -188,14 +190,14 @@ def positions(
 def positions_at(
     arrival_samples: npt.NDArray[np.float64], rates_ppm: npt.NDArray[np.float64], at_samples: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float64]:
-    """As :func:`positions`, but at these samples of the server alone, (N, len(at_samples))."""
+    """Return :func:`positions` at these samples of the server only, (N, len(at_samples))."""
     rate = 1e-6 * rates_ppm
     step, since = np.divmod(at_samples, _WALK_STEP)
     return _leads(arrival_samples, rate)[:, step] + since * rate[:, step] + (at_samples - arrival_samples[:, None])
 
 
 def _leads(arrival_samples: npt.NDArray[np.float64], rate: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The clock's lead when each step begins, counted from the burst's arrival: sample 0 comes exactly then."""
+    """Return the clock's lead at the beginning of each step, relative to the burst's arrival, where the lead is 0."""
     lead = np.cumsum(rate * _WALK_STEP, axis=1) - rate * _WALK_STEP
     step = np.clip(arrival_samples // _WALK_STEP, 0, rate.shape[1] - 1).astype(np.int64)[:, None]
     since = arrival_samples[:, None] - _WALK_STEP * step
@@ -204,7 +206,7 @@ def _leads(arrival_samples: npt.NDArray[np.float64], rate: npt.NDArray[np.float6
 
 
 def _reach(links: Sequence[Link], length: int) -> int:
-    """Server samples until the last burst of ``length`` samples is through, however its clock runs."""
+    """Return the number of server samples until the end of the last burst of ``length`` samples, for any clock rate."""
     stretch = [1e-6 * length * (abs(link.clock_ppm) + 10 * link.clock_walk_ppm) for link in links]
     return length + max(
         0, max(int(np.ceil(link.arrival_samples() + s)) for link, s in zip(links, stretch, strict=True))
@@ -218,7 +220,7 @@ def _moves(link: Link) -> bool:
 def _shift_whole(
     bursts: npt.NDArray[np.complex64], arrival: npt.NDArray[np.int64], samples: int
 ) -> npt.NDArray[np.complex64]:
-    """Delays of whole samples: copies, exact to the bit."""
+    """Delay by whole samples; this only copies and is exact to the bit."""
     shifted = np.zeros((len(bursts), samples), np.complex64)
     for row, burst, first in zip(shifted, bursts, arrival, strict=True):
         piece = burst[max(0, -first) : max(0, samples - first)]
@@ -227,7 +229,7 @@ def _shift_whole(
 
 
 def _convolve(x: npt.NDArray[np.complex64], taps: npt.NDArray[np.complex64]) -> npt.NDArray[np.complex64]:
-    """Echo by echo: channels have a few of them, and most taps between are zero. In pieces that stay in the cache."""
+    """Convolve tap by tap, in pieces that stay in the cache; most taps of a channel are zero."""
     delays = np.flatnonzero(np.any(taps, axis=0))
     y = np.zeros_like(x)
     for start in range(0, x.shape[-1], _PIECE):

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A client's clock against the server's, in the steps of a stream, and what it does to the streams up and down.
+"""Track a client's clock against the server's, block by block, for the uplink and the downlink of a stream.
 
-Let C(t) be the client's count of samples at the server's time t, both 0 at the start. What the client transmits arrives
-as ``C(t - arrival)``, and at its sample n it hears the server's ``C^-1(n) - arrival``: if the first runs at 1 + p, the
-second runs at 1 / (1 + p). Two clocks with the same seed and settings walk alike, so the link up and the link down of
-one radio may each have their own.
+Let C(t) be the client's sample count at the server's time t; both are 0 at the start. The client's transmission
+arrives as ``C(t - arrival)``, and at its sample n the client receives the server's sample ``C^-1(n) - arrival``. If the
+uplink runs at rate 1 + p, the downlink runs at 1 / (1 + p). Two clocks with the same seed and settings walk alike, so
+the uplink and the downlink of one radio may each have a clock object of their own.
 
-The rate follows the law of ``crystal``, in steps of ``HOP`` samples, over which the resampler needs a constant rate.
+The rate follows the law of ``crystal`` in steps of ``HOP`` samples, because the resampler needs a constant rate in each
+block.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from oac_blocks.dsp.channel.resampling import HOP
 
 
 class RadioClock:
-    """C(t) in steps of ``HOP`` samples of the server, with a constant rate in each.
+    """The count C(t) in steps of ``HOP`` server samples, with a constant rate in each step.
 
-    All streams of a flowgraph advance one to one, so the count may run ``max_drift_samples`` away from the server's. It
-    then slips: it is set back by exactly that many samples, in the link up as in the link down. ``ppm`` and
-    ``walk_ppm`` may be changed between two steps.
+    All streams of a flowgraph advance one to one, so the count may differ from the server's by at most
+    ``max_drift_samples``. Then the clock slips: its count is set back by exactly that many samples, in the uplink and
+    in the downlink. ``ppm`` and ``walk_ppm`` may change between two steps.
     """
 
     def __init__(
@@ -34,8 +35,8 @@ class RadioClock:
         self._step_seconds = HOP / sample_rate_hz
         self._max_drift_samples = max_drift_samples
         self.ppm = ppm
-        self.walk_ppm = walk_ppm  # standard deviation of the rate after one second
-        self.lead_samples = 0.0  # C(t) - t where the next step begins
+        self.walk_ppm = walk_ppm  # standard deviation of the rate's random walk after one second, in ppm
+        self.lead_samples = 0.0  # C(t) - t at the beginning of the next step
         self.slips = 0
 
     def step(self) -> tuple[float, float]:
@@ -53,11 +54,11 @@ class RadioClock:
 
 
 class UpPath:
-    """The places of the server's blocks in the client's samples: C(t), less what the caller takes off as delay."""
+    """The positions of the server's blocks in the client's samples: C(t). The caller subtracts the delay."""
 
     def __init__(self, clock: RadioClock, arrival_samples: float) -> None:
         self._clock = clock
-        # C(t - arrival) is C(t) - (1 + p) arrival: the client's sample 0 arrives exactly after the delay.
+        # C(t - arrival) is C(t) - (1 + p) arrival, so the client's sample 0 arrives exactly after the delay.
         self._skew_samples = -1e-6 * clock.ppm * arrival_samples
 
     @property
@@ -65,21 +66,21 @@ class UpPath:
         return self._clock.lead_samples
 
     def step(self) -> tuple[float, float]:
-        """Return the shift of the next block against one without a clock error, and the rate within it."""
+        """Return the shift of the next block against a block without clock error, and the rate within it."""
         lead, rate = self._clock.step()
         return lead + self._skew_samples, rate
 
 
 class DownPath:
-    """The places of the client's blocks in the server's samples: C^-1(n), linear from border to border.
+    """The positions of the client's blocks in the server's samples: C^-1(n), linear within each block.
 
-    In a block in which the rate changes, that leaves an error of a quarter of ``HOP`` times the change: about 4e-6
+    In a block in which the rate changes, this leaves an error of a quarter of ``HOP`` times the change: about 4e-6
     samples at 20 Msps with a walk of 1 ppm.
     """
 
     def __init__(self, clock: RadioClock) -> None:
         self._clock = clock
-        self._behind = 0  # blocks from the clock's step to the client's block, each on its own axis
+        self._behind = 0  # blocks between the clock's step and the client's block, each counted on its own axis
         self._lead, self._rate = clock.step()
         self._lag = 0.0  # C^-1(n) - n at the beginning of the next block
 
@@ -89,7 +90,7 @@ class DownPath:
 
     def step(self) -> tuple[float, float]:
         slips = self._clock.slips
-        # Find the step in which the block ends; after a slip of a fast clock some steps lie between.
+        # Find the step in which the block ends. After a slip of a fast clock some steps lie in between.
         while self._lead + self._rate * HOP < self._behind * HOP:
             self._lead, self._rate = self._clock.step()
             self._behind -= 1

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The value of a sampled signal between its samples: what another clock would have seen.
+"""Evaluate a sampled signal between its samples, as another clock would sample it.
 
-Both functions evaluate the band-limited signal through x (zero before and after) at arbitrary positions. The exact one
-is the reference; the fast one is for positions that advance by nearly one, as those of a real clock do.
+Both functions evaluate the band-limited signal through x (zero before and after) at arbitrary positions. The exact
+function is the reference. The fast function is for positions that advance by nearly one, like those of a real clock.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from oac_blocks.dsp.checks import complex_array, require
 from oac_blocks.dsp.phasor import phasors
 
 BLOCK = 2048  # FFT size of the fast resampler
-GUARD = 128  # samples dropped at each end of a block, where the FFT's wrap-around shows
+GUARD = 128  # samples dropped at each end of a block, where the FFT wraps around
 HOP = BLOCK - 2 * GUARD
-# A block that is cut off sharply rings up to the highest frequency, where a fractional delay spreads it far: fade it.
+# A block with sharp ends rings up to the highest frequency, and a fractional delay spreads the ringing. Hence the fade.
 _FADE = np.sin(np.pi / 2 * (np.arange(96) + 0.5) / 96).astype(np.float32) ** 2
-_BLOCKS_AT_ONCE = 16  # a quarter of a megabyte an array: temporaries stay in the cache, and in the heap for the next
-_SERIES_ERROR = 1e-4  # relative, -80 dB: well below what the guard leaves
+_BLOCKS_AT_ONCE = 16  # blocks per batch, a quarter of a megabyte per array, so that temporaries stay in the cache
+_SERIES_ERROR = 1e-4  # relative error of the Taylor series, -80 dB: well below the error that the guard leaves
 _EXACT_OVERSAMPLING = 4
 _EXACT_HALF_TAPS = 24
-_EXACT_MARGIN = 1 << 15  # zeros around the signal: a sinc's tails fall off slowly, and the FFT wraps them around
+_EXACT_MARGIN = 1 << 15  # zeros around the signal: the tails of a sinc decay slowly, and the FFT wraps them around
 
 
 def resample(x: npt.ArrayLike, positions: npt.ArrayLike) -> npt.NDArray[np.complex64]:
-    """x (..., n) at ``positions`` (..., m), in samples, float64.
+    """Return x (..., n) at ``positions`` (..., m), float64 in samples.
 
     The error is below -90 dB for signals that leave the top tenth of the band empty, and -57 dB for OFDM bursts, whose
     sharp symbol borders reach up to the highest frequency.
 
-    Block by block: the delay at the block's middle is a phase ramp in the frequency domain, and what the clock drifts
-    away from it within the block is a short Taylor series.
+    The signal is processed in blocks. A phase ramp in the frequency domain applies the delay at the block's middle, and
+    a short Taylor series applies the clock's drift within the block.
     """
     x, positions = _arguments(x, positions)
     padded = np.zeros((*x.shape[:-1], x.shape[-1] + 2 * BLOCK), np.complex64)
@@ -52,11 +52,11 @@ def resample(x: npt.ArrayLike, positions: npt.ArrayLike) -> npt.NDArray[np.compl
 def _resample_run(padded: npt.NDArray[np.complex64], positions: npt.NDArray[np.float64]) -> npt.NDArray[np.complex64]:
     m = positions.shape[-1]
     blocks = -(-m // HOP)
-    # The last block is filled up with positions that nobody reads.
+    # The last block is filled up with positions whose results are dropped.
     fill = positions[..., -1:] + np.arange(1, blocks * HOP - m + 1)
     at = np.concatenate((positions, fill), axis=-1).reshape(*positions.shape[:-1], blocks, HOP)
 
-    offset = at[..., HOP // 2] - HOP // 2  # position of the block's first sample, if there were no drift
+    offset = at[..., HOP // 2] - HOP // 2  # position of the block's first sample without drift
     whole = np.rint(offset)
     at -= offset[..., None]
     at -= np.arange(HOP)
@@ -68,9 +68,10 @@ def _resample_run(padded: npt.NDArray[np.complex64], positions: npt.NDArray[np.f
 def delay_blocks(
     segments: npt.NDArray[np.complex64], fraction: npt.NDArray[np.float64], drift: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.complex64]:
-    """Segments (..., BLOCK), which are overwritten, at GUARD + i + fraction + drift[i] for i = 0 .. HOP-1: (..., HOP).
+    """Return segments (..., BLOCK) at GUARD + i + fraction + drift[i] for i = 0 .. HOP-1, with the shape (..., HOP).
 
-    ``fraction`` (...) is one for each block, ``drift`` (..., HOP) what comes on top, a few samples at most.
+    ``fraction`` (...) is one value for each block; ``drift`` (..., HOP) is added to it, at most a few samples. The
+    segments are overwritten.
     """
     segments[..., : len(_FADE)] *= _FADE
     segments[..., -len(_FADE) :] *= _FADE[::-1]
@@ -93,10 +94,10 @@ def delay_blocks(
 
 
 def resample_exact(x: npt.ArrayLike, positions: npt.ArrayLike) -> npt.NDArray[np.complex128]:
-    """x (n,) at ``positions`` (m,), in samples, to about -80 dB; slow, for checking.
+    """Return x (n,) at ``positions`` (m,) in samples, with an error of about -80 dB; slow, used as a reference.
 
-    The spectrum is padded with zeros, which is exact; a long Kaiser-windowed sinc then meets a signal that fills only
-    a quarter of its band.
+    The spectrum is padded with zeros, which is exact. A long Kaiser-windowed sinc then interpolates a signal that fills
+    only a quarter of its band.
     """
     x, positions = _arguments(x, positions)
     require(x.ndim == 1, "x", f"shape {x.shape}", "one-dimensional")
@@ -132,7 +133,7 @@ def _arguments(x: Any, positions: Any) -> tuple[npt.NDArray[np.complex64], npt.N
 
 
 def _segments(padded: npt.NDArray[np.complex64], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.complex64]:
-    """Copies of x[start : start + BLOCK]; ``padded`` is x with a block of zeros on either side."""
+    """Return copies of x[start : start + BLOCK]; ``padded`` is x with a block of zeros on each side."""
     windows = np.lib.stride_tricks.sliding_window_view(padded, BLOCK, axis=-1)
     starts = np.clip(starts + BLOCK, 0, padded.shape[-1] - BLOCK)
     lead = np.indices(starts.shape, sparse=True)[:-1]
@@ -140,7 +141,7 @@ def _segments(padded: npt.NDArray[np.complex64], starts: npt.NDArray[np.int64]) 
 
 
 def series_length(largest_drift_samples: float) -> int:
-    """Terms of the Taylor series of e^{jw drift} at w = pi that leave less than the permitted error."""
+    """Return how many terms of the Taylor series of e^{jw drift} at w = pi keep the error within the limit."""
     argument = np.pi * largest_drift_samples
     require(
         argument < 8,

@@ -1,32 +1,35 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The air for streams without an end, chunk by chunk: clients up to the server, and the server down to the clients.
+"""Simulate the air for endless streams, chunk by chunk: clients to the server (up), and the server to the clients
+(down).
 
-Latency. ``push`` takes n samples of each sender and returns n of each receiver: those that arrived ``latency_samples``
-ago. The latency is constant, and how the streams are cut changes nothing. Settings apply from the next block of 1,792
-samples on; the rest goes on: phases stay continuous, and a clock keeps the drift that it has gathered.
+Latency. ``push`` takes n samples of each sender and returns n samples of each receiver, those that arrived
+``latency_samples`` ago. The latency is constant, and the result does not depend on how the streams are divided into
+chunks. Settings apply from the next block of 1,792 samples on. Everything else continues: phases stay continuous, and a
+clock keeps its accumulated drift.
 
-Radios. A ``Link`` describes a client's radio. In both directions a positive ``clock_ppm`` is a fast clock of the client
-and a positive ``cfo_hz`` an oscillator of the client that is too high: where the link up runs at p and turns by +f, the
-link down runs at 1 / (1 + p) - 1 and turns by -f. Channels with the same ``clock_seed`` have the same clocks: client i
-walks alike in both, however many others there are. Then what a client sends n of its samples after it heard something
-reaches the server after a constant time, but for n times the change of its rate. Channels with the same ``seed`` draw
-the same fading for client i, so that up and down are reciprocal; give them two seeds for fading of their own. Noise is
-always each receiver's own.
+Radios. A ``Link`` describes a client's radio. In both directions a positive ``clock_ppm`` is a fast clock of the
+client, and a positive ``cfo_hz`` is a client oscillator that is too high. If the uplink runs at rate error p and
+rotates by +f, the downlink runs at 1 / (1 + p) - 1 and rotates by -f. Channels with the same ``clock_seed`` have the
+same clocks: client i walks alike in both, independent of the number of other clients. If a client receives something
+and sends n of its own samples later, its burst reaches the server after a constant time, except for n times the change
+of its rate. Channels with the same ``seed`` draw the same fading for client i, so that uplink and downlink are
+reciprocal; give them different seeds for independent fading. Each receiver always has its own noise.
 
-Slips. All streams of a flowgraph advance one to one, so a fast client's samples run out in the end, and a slow one's
-pile up. The channel holds ``max_drift_samples`` of them either way: at the default and 20 ppm that lasts 800 million
-samples. Then the client slips, as a real radio's buffers do: its count of samples is set back by that many, and
-``slips`` counts it. Up, the server hears so many of the client's samples again (a fast client) or never (a slow one);
-down, so many of the client's own sample times are missing from what it hears, or come again. Each stream jumps once,
-at the same count of the client. What is under way then is spoilt, and a client that hears before one jump and answers
-after the other is off by the jump; once both are over, the round trip is what it was before.
+Slips. All streams of a flowgraph advance one to one, so the samples of a fast client run out in the end, and those of a
+slow client pile up. The channel holds ``max_drift_samples`` of them in each direction; at the default and 20 ppm that
+lasts 800 million samples. Then the client slips, like the buffers of a real radio: its sample count is set back by that
+many samples, and ``slips`` counts the event. In the uplink the server receives that many samples of a fast client
+again, or misses that many samples of a slow one. In the downlink that many of the client's own sample times are missing
+or come again. Each stream jumps once, at the same count of the client. A burst in transit at the jump is lost. A client
+that receives before one jump and answers after the other is off by the jump. After both jumps the round trip is the
+same as before.
 
-Delay. ``stream_offset_samples + delay_samples`` of a link, in the server's samples, is at most ``max_delay_samples``
-either way; early is possible because of the latency. Echoes reach back 1,792 samples at most.
+Delay. ``stream_offset_samples + delay_samples`` of a link, in server samples, lies within +-``max_delay_samples``. A
+negative delay is possible because of the latency. Multipath reaches back 1,792 samples at most.
 
 Fading is drawn at the start, when its kind changes, every ``coherence_samples`` of the receiver (0: never), and by
-``redraw``. Samples that are NaN, infinite or absurdly large are taken as silence and counted in ``bad_samples``. The
-same seeds give the same run.
+``redraw``. NaN, infinite and very large samples become zeros and are counted in ``bad_samples``. The same seeds give
+the same run.
 """
 
 from __future__ import annotations
@@ -45,12 +48,12 @@ from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.dsp.sample_history import SampleHistory, Samples
 
 MIN_COHERENCE_SAMPLES = 64
-_UP, _DOWN, _FADING, _CLOCK = range(4)  # what a seed's branches are for
+_UP, _DOWN, _FADING, _CLOCK = range(4)  # branches of a seed: uplink noise, downlink noise, fading and clocks
 Chunk = npt.ArrayLike | Sequence[npt.NDArray[np.complex64]]
 
 
 class StreamingAir:
-    """What both directions share: link i takes one sender's samples and adds to those of one receiver."""
+    """The part that both directions share: link i takes one sender's samples and adds to one receiver's samples."""
 
     def __init__(
         self,
@@ -77,7 +80,7 @@ class StreamingAir:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew at time 0, with the present settings and the seeds' own noise, fading and clocks."""
+        """Begin again at time 0 with the present settings and with the noise, fading and clocks of the seeds."""
         clients, up = range(len(self._links)), self._direction == "up"
         self._streams = [
             LinkStream(
@@ -97,14 +100,14 @@ class StreamingAir:
         ]
         self._redraw = False
         self.bad_samples = 0
-        self._time = 0  # what the receivers have received so far
+        self._time = 0  # number of samples that the receivers have received so far
         self._ready = np.zeros((len(self._receivers), self.latency_samples), np.complex64)
 
     @property
     def _reach(self) -> int:
-        """How far from its undelayed place a block may have to look, either way."""
+        """Return how many samples a block may need before or after its undelayed position."""
         furthest = self._max_delay_samples + self._max_drift_samples
-        guards = BLOCK - HOP  # half of it is free, and more than a clock gains or loses over a usual reach
+        guards = BLOCK - HOP  # half of the guards is free, more than a clock gains or loses over a usual reach
         return furthest + guards + max(0, int(1e-6 * MAX_PPM * furthest) - guards // 4)
 
     @property
@@ -125,22 +128,22 @@ class StreamingAir:
 
     @property
     def impulse_responses(self) -> list[Samples]:
-        """Of each client's link, as they are now, gain included."""
+        """Return the present impulse response of each client's link, gain included."""
         return [stream.impulse_response for stream in self._streams]
 
     @property
     def clock_ppm(self) -> tuple[float, ...]:
-        """Where the clients' clocks have walked to."""
+        """Return the present rate error of each client's clock in ppm."""
         return tuple(stream.clock_ppm for stream in self._streams)
 
     @property
     def drift_samples(self) -> tuple[float, ...]:
-        """By how much each client's clock has run ahead since the start or its last slip."""
+        """Return how far each client's clock has run ahead since the start or its last slip, in samples."""
         return tuple(stream.drift_samples for stream in self._streams)
 
     @property
     def slips(self) -> tuple[int, ...]:
-        """How often each client's drift outgrew the buffer."""
+        """Return how often each client's drift exceeded the buffer."""
         return tuple(stream.slips for stream in self._streams)
 
     def set_links(self, links: Sequence[Link]) -> None:
@@ -166,11 +169,11 @@ class StreamingAir:
         self._coherence_samples = samples
 
     def redraw(self) -> None:
-        """Draw the fading of all clients anew, from the next block on."""
+        """Draw the fading of all clients again, from the next block on."""
         self._redraw = True
 
     def _push(self, chunk: Sequence[npt.ArrayLike]) -> Samples:
-        """The senders' next n samples to the receivers', (receivers, n)."""
+        """Take the senders' next n samples and return the receivers' samples, (receivers, n)."""
         rows = [np.asarray(row, np.complex64) for row in chunk]
         shapes = {row.shape for row in rows}
         fits = len(rows) == len(self._histories) and len(shapes) == 1 and rows[0].ndim == 1
@@ -190,7 +193,7 @@ class StreamingAir:
         return out
 
     def _receive(self, out: Samples) -> None:
-        """Fill (receivers, whole blocks) of zeros with what arrives next."""
+        """Add the next arriving samples to zeros of shape (receivers, whole blocks)."""
         redraw, self._redraw = self._redraw, False
         links, receivers, coherence = self._links, self._receivers, self._coherence_samples
         for i, (stream, link) in enumerate(zip(self._streams, links, strict=True)):
@@ -207,7 +210,7 @@ class StreamingAir:
 
 
 class StreamingChannel(StreamingAir):
-    """N client streams to the server's, sample for sample."""
+    """The uplink: the streams of N clients become the server's stream, sample for sample."""
 
     def __init__(
         self,
@@ -234,12 +237,12 @@ class StreamingChannel(StreamingAir):
         self.set_receivers([receiver])
 
     def push(self, chunk: Chunk) -> Samples:
-        """The next samples of each client (N, n), complex64, to the server's next n."""
+        """Take the next samples of each client, complex64 (N, n), and return the server's next n samples."""
         return self._push(_rows(chunk))[0]
 
 
 class StreamingBroadcast(StreamingAir):
-    """The server's stream to those of N clients, sample for sample, each with a receiver of its own."""
+    """The downlink: the server's stream becomes the streams of N clients, each with its own receiver."""
 
     def __init__(
         self,
@@ -261,7 +264,7 @@ class StreamingBroadcast(StreamingAir):
         )  # fmt: skip
 
     def push(self, chunk: npt.ArrayLike) -> Samples:
-        """The server's next n samples, complex64, to the next n of each client, (N, n)."""
+        """Take the server's next n samples, complex64, and return the next n samples of each client, (N, n)."""
         return self._push([chunk])
 
 

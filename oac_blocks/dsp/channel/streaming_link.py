@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One client's link as a stream, up or down: clock, echoes and oscillator go on from block to block.
+"""Simulate one client's link as a stream, up or down; clock, multipath and oscillator continue from block to block.
 
-Blocks have ``HOP`` samples and lie at multiples of it in the receiver's time. Whatever changes (a rate that walks, a
-setting, a slip) changes at their borders, so that nothing depends on how many blocks are asked for at a time.
+Blocks have ``HOP`` samples and start at multiples of it in the receiver's time. Every change (a walking rate, a
+setting, a slip) takes effect at a block border, so that the result does not depend on how many blocks are processed at
+a time.
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ from oac_blocks.dsp.phasor import phasors
 from oac_blocks.dsp.sample_history import SampleHistory, Samples
 
 Direction = Literal["up", "down"]
-MAX_ECHO_SAMPLES = HOP  # an echo reaches back into the block before, no further
-_BLOCKS_AT_ONCE = 37  # a chunk of 65,536 samples: with fewer, calls take longer than what the cache saves
+MAX_ECHO_SAMPLES = HOP  # samples that multipath may reach back: into the previous block, no further
+_BLOCKS_AT_ONCE = 37  # blocks in a chunk of 65,536 samples; with fewer, the calls take more time than the cache saves
 _FROM_MIDDLE = np.arange(HOP, dtype=np.float32) - HOP // 2
 
 
 class LinkStream:
-    """A link with its state. ``link`` describes the client's radio: down, its clock and oscillator work the other way
-    round."""
+    """A link with its state.
+
+    ``link`` describes the client's radio. In the downlink its clock and oscillator act in the opposite direction.
+    """
 
     def __init__(
         self,
@@ -46,8 +49,8 @@ class LinkStream:
         self._path = UpPath(clock, link.arrival_samples()) if direction == "up" else DownPath(clock)
         self._fading_rng = np.random.default_rng(fading_seed)
         self._cfo_sign = 1 if direction == "up" else -1
-        self._turns = 0.0  # of the oscillator, when its frequency was last set
-        self._turned_blocks = 0  # since then
+        self._turns = 0.0  # phase of the oscillator, in turns, when its frequency was last set
+        self._turned_blocks = 0  # blocks since the frequency was last set
         self._turn = self._turn_of(link)
         self._past = np.zeros(MAX_ECHO_SAMPLES, np.complex64)
         self._past_loud = False
@@ -55,12 +58,12 @@ class LinkStream:
 
     @property
     def clock_ppm(self) -> float:
-        """Where the walk has brought the clock."""
+        """Return the present rate error of the clock in ppm, random walk included."""
         return self._clock.ppm
 
     @property
     def drift_samples(self) -> float:
-        """By how much the client's clock has run ahead since the start or its last slip."""
+        """Return how far the client's clock has run ahead since the start or its last slip, in samples."""
         return self._path.drift_samples
 
     @property
@@ -69,11 +72,11 @@ class LinkStream:
 
     @property
     def impulse_response(self) -> Samples:
-        """The echoes as they are now, gain included."""
+        """Return the present impulse response, gain included."""
         return self._fading * np.float32(10 ** (self._link.gain_db / 20))
 
     def apply(self, link: Link) -> None:
-        """Go on with these settings; what they leave alone keeps its state."""
+        """Apply new settings; everything that they do not change keeps its state."""
         old, self._link = self._link, link
         if link == old:
             return
@@ -93,20 +96,20 @@ class LinkStream:
         )[0]
 
     def add_to(self, out: Samples, history: SampleHistory, time: int, coherence_samples: int) -> None:
-        """Add what arrives from the receiver's ``time`` on to ``out``, whole blocks."""
+        """Add the samples that arrive from the receiver's ``time`` on to ``out``, whole blocks."""
         blocks = len(out) // HOP
         steps = np.array([self._path.step() for _ in range(blocks)])
         starts, rates = steps[:, 0] - self._link.arrival_samples(), steps[:, 1]
         middles = starts + rates * (HOP // 2)
         whole = np.rint(middles)
         places = time + HOP * np.arange(blocks) + whole.astype(np.int64) - GUARD
-        # Triggers are short and far apart, and clients wait for their turn: silence costs nothing.
+        # Triggers are short and rare, and clients wait for their turn, so silent blocks are skipped.
         loud = history.any_loud(places, BLOCK)
         for first, last, audible in _runs(loud, self._past_loud):
             begin, part = time + first * HOP, slice(first, last)
             cuts = _redraws(begin, (last - first) * HOP, coherence_samples)
             if audible:
-                heard = np.zeros((1 + last - first, HOP), np.complex64)  # a block of the past in front
+                heard = np.zeros((1 + last - first, HOP), np.complex64)  # the first row is the previous block
                 if self._past_loud:
                     heard[0] = self._past
                 self._resample(heard[1:], history, places[part], starts[part], rates[part], loud[part])
@@ -129,8 +132,8 @@ class LinkStream:
         rates: npt.NDArray[np.float64],
         loud: npt.NDArray[np.bool_],
     ) -> None:
-        """Loud blocks into the rows of ``out``; places are those of the samples that they need."""
-        # Blocks that happen to be asked for together are alike only if each of them would be treated so alone.
+        """Write the loud blocks into the rows of ``out``; their samples start at the positions ``places``."""
+        # Blocks that are processed together must give the same result as each block alone.
         paths = list(zip(starts.tolist(), rates.tolist(), strict=True))
         for terms, alike in groupby(np.flatnonzero(loud).tolist(), lambda i: _series_terms(*paths[i])):
             rows = np.array(list(alike))
@@ -143,7 +146,7 @@ class LinkStream:
                 out[rows] = segments[:, GUARD:-GUARD]
 
     def _fade(self, with_past: Samples, cuts: list[int]) -> Samples:
-        """The echoes of all but the first MAX_ECHO_SAMPLES, which are the past; fading is drawn anew at the cuts."""
+        """Apply multipath to all but the first MAX_ECHO_SAMPLES, which are the past; draw new fading at each cut."""
         samples = len(with_past) - MAX_ECHO_SAMPLES
         faded = np.empty(samples, np.complex64)
         term = np.empty(samples, np.complex64)
@@ -166,7 +169,7 @@ class LinkStream:
         rows *= np.exp(2j * np.pi * turns).astype(np.complex64)[:, None]
 
     def _turns_after(self, link: Link, blocks: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """The oscillator's phase, in turns, this many blocks after its frequency was set."""
+        """Return the oscillator's phase in turns this many blocks after its frequency was set."""
         return (self._turns + np.asarray(blocks) * (self._cfo_sign * link.cfo_hz / self._sample_rate_hz * HOP)) % 1.0
 
     def _turn_of(self, link: Link) -> Samples:
@@ -174,7 +177,7 @@ class LinkStream:
 
 
 def _runs(loud: npt.NDArray[np.bool_], past_loud: bool) -> list[tuple[int, int, bool]]:
-    """Blocks in a row that all have something to hear, echoes of the block before included, or all have nothing."""
+    """Return runs of blocks that all receive something (multipath of the previous block included) or all nothing."""
     audible = loud | np.concatenate(([past_loud], loud[:-1]))
     borders = [0, *(np.flatnonzero(audible[1:] != audible[:-1]) + 1).tolist(), len(loud)]
     runs: list[tuple[int, int, bool]] = []
@@ -185,7 +188,7 @@ def _runs(loud: npt.NDArray[np.bool_], past_loud: bool) -> list[tuple[int, int, 
 
 
 def _redraws(time: int, samples: int, coherence_samples: int) -> list[int]:
-    """Where in these samples the fading is due to be drawn anew."""
+    """Return the positions in these samples at which new fading is due."""
     if not coherence_samples:
         return []
     first = -(-max(time, 1) // coherence_samples) * coherence_samples - time
@@ -193,5 +196,5 @@ def _redraws(time: int, samples: int, coherence_samples: int) -> list[int]:
 
 
 def _series_terms(start: float, rate: float) -> int:
-    """How many terms the resampler needs for a block; 0 where the sender's samples fall on the receiver's."""
+    """Return how many series terms the resampler needs for a block; 0 if both clocks sample at the same instants."""
     return series_length(abs(rate) * HOP / 2) if rate or not start.is_integer() else 0

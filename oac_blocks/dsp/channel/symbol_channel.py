@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Many clients' bursts as the server's FFT windows see them: ``channel.transmit``, symbol by symbol.
+"""Compute many clients' bursts in the server's FFT windows: ``channel.transmit``, symbol by symbol.
 
-A symbol that covers the whole window is a sum of endless tones there. A delay turns each tone, echoes weigh it, and
-what a clock or an oscillator drifts within one symbol is a short Taylor series about the window's middle. Its terms add
-up over the clients before the inverse FFT, so a client costs a few products on its subcarriers and no FFT of its own.
+Within the window, a symbol that covers it whole is a sum of endless tones. A delay rotates each tone, multipath weighs
+it, and a short Taylor series about the window's middle models the drift of clock and oscillator within one symbol. The
+terms of the series add up over the clients before the inverse FFT, so a client costs a few products on its subcarriers
+and no FFT of its own.
 
-Left out is how the joints of symbols ring through a fractional delay. For a client in time that is -63 dB on the
-subcarriers in use and -56 dB beside them, half a sample off, and nothing for whole samples. Who comes so early or late
-that a joint stands near a window, or drifts so much that the series is long, must go through ``channel.transmit``:
-:meth:`SymbolChannel.seen` says so.
+The model omits the ringing of symbol borders through a fractional delay. For a client in time with an offset of half a
+sample, this ringing is -63 dB on the active subcarriers and -56 dB beside them; for whole samples it is zero. A client
+that is so early or late that a symbol border is near a window, or that drifts so much that the series is long, must go
+through ``channel.transmit``. :meth:`SymbolChannel.seen` tells which clients those are.
 """
 
 from __future__ import annotations
@@ -28,32 +29,36 @@ from oac_blocks.dsp.waveform.numerology import Numerology
 
 ComplexArray = npt.NDArray[np.complex64]
 
-JOINT_MARGIN_SAMPLES = 16.0  # between a symbol's joint and the window: closer, and the ringing shows
-_RINGING = 1.5e-6  # measured with the default numerology, the mean over all fractions of a sample
-_HIGHEST_FREQUENCY = 0.4  # cycles a sample, that the band may reach: the ringing is at 0.5
-_PIECE_SYMBOLS = 64  # at a time: the arrays stay in the cache, and a clock keeps its rate for so long
-_SERIES_ERROR = 1e-4  # relative, -80 dB
+# Least distance in samples between a symbol border and the window, below which the ringing is visible.
+JOINT_MARGIN_SAMPLES = 16.0
+_RINGING = 1.5e-6  # power of the ringing, measured with the default numerology, mean over all fractions of a sample
+_HIGHEST_FREQUENCY = 0.4  # highest frequency of the band in cycles per sample; the ringing is at 0.5
+_PIECE_SYMBOLS = 64  # symbols in a piece: its arrays stay in the cache, and a clock keeps its rate for this long
+_SERIES_ERROR = 1e-4  # relative error of the series, -80 dB
 LONGEST_SERIES = 6
-_WANDERING_RAD = 1e-4  # that a walking clock may turn a tone within half a piece
+_WANDERING_RAD = 1e-4  # largest phase, in rad, by which a walking clock may rotate a tone within half a piece
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a path does to each subcarrier in the middle of each symbol's window, and how that drifts."""
+    """The factor of a path on each subcarrier in the middle of each symbol's window, and its drift."""
 
-    turns: ComplexArray  # (pieces + groups, active): in the middle of each piece of payload, and in each sync symbol
-    per_symbol: ComplexArray  # (piece, active): from a piece's middle to its other symbols
-    drift: ComplexArray  # (LONGEST_SERIES, active): a tone's turn in a sample, over the order of the series' term
+    # (pieces + groups, active): factors in the middle of each piece of payload and in each sync symbol.
+    turns: ComplexArray
+    per_symbol: ComplexArray  # (piece, active): rotations from a piece's middle to its other symbols
+    # (LONGEST_SERIES, active): a tone's rotation per sample, divided by the order of the series term.
+    drift: ComplexArray
 
 
 class SymbolChannel:
-    """For one burst: in time it arrives at ``nominal_samples``, and windows begin ``early_samples`` into the prefix."""
+    """The channel of one burst; it arrives at ``nominal_samples``, and windows begin ``early_samples`` early."""
 
     def __init__(self, layout: FrameLayout, nominal_samples: int, early_samples: int) -> None:
         num = layout.num
         self.layout, self.nominal_samples = layout, integer("nominal_samples", nominal_samples, 0)
         self.early_samples = integer("early_samples", early_samples, 0, num.cp_samples)
-        self.middle_samples = num.cp_samples - self.early_samples + num.fft_size // 2  # of the window, in its symbol
+        # Position of the window's middle in its symbol.
+        self.middle_samples = num.cp_samples - self.early_samples + num.fft_size // 2
         self.pieces = _pieces(layout)
         self.sync_symbols = layout.sync_symbols()
         middles = [frame.start + (frame.stop - frame.start) // 2 for frame, _ in self.pieces]
@@ -63,9 +68,10 @@ class SymbolChannel:
     def seen(
         self, links: Sequence[Link], taps: Sequence[ComplexArray], rates_ppm: npt.NDArray[np.float64]
     ) -> list[Seen | None]:
-        """Paths with these echoes, (taps,) each, and clock rates (N, steps), as ``channel.transmit`` draws them.
+        """Return the paths with these impulse responses, (taps,) each, and clock rates (N, steps) from
+        ``channel.transmit``.
 
-        ``None`` for a client that the windows do not show whole.
+        The entry is ``None`` for a client whose symbols do not cover the windows.
         """
         num = self.layout.num
         low, high = 1e-6 * rates_ppm.min(axis=1), 1e-6 * rates_ppm.max(axis=1)
@@ -92,17 +98,17 @@ class SymbolChannel:
         ]
 
     def _shows(self, ends: npt.NDArray[np.float64], taps: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Are all joints outside the windows? ``ends`` (N, 2) is how far ahead clients are in the first and last."""
+        """Return whether all borders are outside the windows; ``ends`` (N, 2): leads in the first and last one."""
         num = self.layout.num
         behind = self.early_samples - ends.max(axis=1)
         before = num.cp_samples - self.early_samples - (taps - 1) + ends.min(axis=1)
-        # Delays of whole samples do not ring.
+        # Delays of whole samples cause no ringing.
         margin = np.where(np.all(ends == np.rint(ends), axis=1), 0.0, JOINT_MARGIN_SAMPLES)
         shows: npt.NDArray[np.bool_] = np.minimum(behind, before) >= margin
         return shows
 
     def largest_drift_rad(self, link: Link) -> float:
-        """How far clock and oscillator turn the outermost tone from the window's middle to its end."""
+        """Return the outermost tone's rotation by clock and oscillator from the window's middle to its end."""
         num = self.layout.num
         turn = np.pi * 1e-6 * abs(link.clock_ppm) + 2 * np.pi * abs(link.cfo_hz) / num.sample_rate_hz
         return num.fft_size / 2 * turn
@@ -111,14 +117,14 @@ class SymbolChannel:
         if len(taps) == 1:
             return taps[0]
         echoes = np.flatnonzero(taps)
-        # An echo from d samples ago was sent d (1 + rate) of the client's samples ago.
+        # A path with a delay of d samples shows what the client sent d (1 + rate) of its own samples ago.
         ramps = np.exp(-1j * (1 + rate) * self._frequencies_rad[:, None] * echoes)
         response: npt.NDArray[np.complex64] = (ramps @ taps[echoes].astype(np.complex128)).astype(np.complex64)
         return response
 
 
 class SymbolSum:
-    """The sum of the clients' subcarriers, one after the other; ``links`` are all that may be added."""
+    """The sum of the clients' subcarriers, added one client at a time; ``links`` are all links that may be added."""
 
     def __init__(self, channel: SymbolChannel, links: Sequence[Link]) -> None:
         layout = channel.layout
@@ -128,7 +134,7 @@ class SymbolSum:
         self._sums = np.zeros((terms, layout.symbols, layout.num.active_subcarriers), np.complex64)
 
     def add(self, payload: ComplexArray, sync: ComplexArray, seen: Seen) -> None:
-        """A client's payload (payload_symbols, active), with its sync symbol (active,) in front of each group."""
+        """Add a client's payload (payload_symbols, active), with its sync symbol (active,) in front of each group."""
         self._is_empty = False
         for (frame_rows, payload_rows), turns in zip(self._channel.pieces, seen.turns, strict=False):
             rows = payload[payload_rows]
@@ -145,7 +151,7 @@ class SymbolSum:
             self._sums[order, rows] += turned
 
     def add_to(self, samples: ComplexArray) -> None:
-        """To what the server takes in from ``nominal_samples`` on, (layout.samples,)."""
+        """Add the sum to the samples that the server receives from ``nominal_samples`` on, (layout.samples,)."""
         if self._is_empty:
             return
         num = self._channel.layout.num
@@ -159,9 +165,10 @@ class SymbolSum:
 
 
 def mean_ringing(num: Numerology) -> float:
-    """Power of what is left out on a subcarrier beside the band, of one client in time; in the band it is a fifth.
+    """Return the power of the omitted ringing on a subcarrier beside the band, for one client in time.
 
-    A joint is a step of as many tones of amplitude 1/sqrt(n) as are active, and one of n subcarriers gets 1/n of it.
+    Within the band it is a fifth of that. A symbol border is a step of as many tones of amplitude 1/sqrt(n) as are
+    active, and each of the n subcarriers gets 1/n of its power.
     """
     if (num.active_subcarriers + num.dc_nulls) / 2 > _HIGHEST_FREQUENCY * num.fft_size:
         return math.inf
@@ -169,7 +176,7 @@ def mean_ringing(num: Numerology) -> float:
 
 
 def series_length(argument_rad: float) -> int:
-    """Terms of e^{jx}'s Taylor series that leave less than the permitted error; many if x is large."""
+    """Return how many terms of the Taylor series of e^{jx} keep the error within the limit; many if x is large."""
     terms = 1
     while terms <= LONGEST_SERIES and argument_rad**terms / math.factorial(terms) > _SERIES_ERROR:
         terms += 1
@@ -177,7 +184,7 @@ def series_length(argument_rad: float) -> int:
 
 
 def _pieces(layout: FrameLayout) -> list[tuple[slice, slice]]:
-    """Runs of payload symbols without a sync symbol between them: where in the frame, where in the payload."""
+    """Return runs of payload symbols without a sync symbol in between, as slices of the frame and of the payload."""
     pieces, start = [], 0
     for group, size in enumerate(layout.group_symbols().tolist()):
         for first in range(0, size, _PIECE_SYMBOLS):
@@ -189,7 +196,7 @@ def _pieces(layout: FrameLayout) -> list[tuple[slice, slice]]:
 
 
 def _powers(z: npt.NDArray[np.complex128]) -> ComplexArray:
-    """z^q for q = -piece/2 .. piece/2 - 1, by doubling: (N, active) to (N, piece, active)."""
+    """Return z^q for q = -piece/2 .. piece/2 - 1 by repeated doubling: (N, active) to (N, piece, active)."""
     table = np.empty((len(z), _PIECE_SYMBOLS, z.shape[1]), np.complex64)
     table[:, 0] = z ** -(_PIECE_SYMBOLS // 2)
     rows, power = 1, z
