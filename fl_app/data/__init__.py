@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Data sets and their division among clients."""
+"""Load data sets and divide them among clients."""
 
 from fl_app.data.dataset import DataError, Dataset
 from fl_app.data.load import DATASET_NAMES, canonical_dataset_name, load_dataset

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A folder for what can be made again, and arrays in it that are either whole or not there."""
+"""Keep arrays that can be made again in a cache folder, where each file is either whole or absent."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _log = logging.getLogger(__name__)
 
 
 def cache_folder() -> Path:
-    """$GR_OAC_CACHE, otherwise ~/.cache/gr-oac."""
+    """Return the cache folder: $GR_OAC_CACHE, or ~/.cache/gr-oac if that variable is not set."""
     chosen = os.environ.get("GR_OAC_CACHE")
     return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "gr-oac"
 
 
 def datasets_folder() -> Path:
-    """Where public data sets are looked for and downloaded to unless the user names a folder."""
+    """Return the folder in which public data sets are searched and downloaded unless the user names another."""
     return cache_folder() / "datasets"
 
 
 def content_hash(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """SHA-256 over names, types, shapes and bytes."""
+    """Return the SHA-256 over names, types, shapes and bytes of the arrays."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
@@ -42,9 +42,9 @@ def content_hash(arrays: Mapping[str, NDArray[Any]]) -> str:
 
 
 def load_or_make(path: Path, make: Callable[[], Arrays]) -> Arrays:
-    """The arrays in `path`, or, where it is missing or damaged, new ones from `make`, which are then kept there.
+    """Return the arrays in `path`; if the file is missing or damaged, make them with `make` and keep them there.
 
-    A folder that cannot be written to costs the time of making, never the result.
+    If the folder cannot be written, the arrays are made again next time; the result is the same.
     """
     arrays = _read(path)
     if arrays is not None:
@@ -74,7 +74,7 @@ def _read(path: Path) -> Arrays | None:
 
 
 def _write(path: Path, arrays: Arrays) -> None:
-    """Under a name of its own first, then renamed: a reader sees the old file or the new one, nothing between."""
+    """Write under a temporary name and rename then, so that a reader sees either the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=path.name, suffix=".part", dir=path.parent)
     try:

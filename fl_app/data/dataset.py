@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a data set is to the rest of the app: images and labels for training and test, in memory."""
+"""Define a data set for the rest of the app: images and labels for training and test, in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 Images = NDArray[np.uint8]
 Labels = NDArray[np.int64]
 
-STATISTICS_BLOCK = 1000  # images at a time, so that counting pixels needs little memory
+STATISTICS_BLOCK = 1000  # images that are counted together, which limits the memory that the count needs
 
 
 class DataError(ValueError):
@@ -21,9 +21,9 @@ class DataError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Images are uint8 of shape (n, channels, height, width), labels int64 in 0..classes-1.
+    """Hold images, uint8 (n, channels, height, width), and labels, int64 in 0..classes-1.
 
-    mean and std (per channel, of pixels scaled to 0..1) are those of the training images, computed here.
+    `mean` and `std` are computed from the training images: per channel, of pixels scaled to 0..1.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Dataset:
 
     @property
     def classes(self) -> int:
-        """The number of classes."""
+        """Return the number of classes."""
         return len(self.class_names)
 
     @property
@@ -72,11 +72,11 @@ class Dataset:
 
     @property
     def image_size(self) -> int:
-        """Height and width in pixels (all our sets are square)."""
+        """Return the height and width in pixels (images of all data sets here are square)."""
         return int(self.train_images.shape[2])
 
     def normalise(self, images: NDArray[Any]) -> NDArray[np.float32]:
-        """uint8 images as float32 with mean 0 and standard deviation 1 per channel (over the training set)."""
+        """Return uint8 images as float32, with mean 0 and standard deviation 1 per channel over the training set."""
         scale = np.array([1 / (255 * std) for std in self.std], np.float32)[:, None, None]
         offset = np.array([mean / std for mean, std in zip(self.mean, self.std, strict=True)], np.float32)
         scaled: NDArray[np.float32] = images.astype(np.float32) * scale - offset[:, None, None]
@@ -84,7 +84,7 @@ class Dataset:
 
 
 def _pixel_statistics(images: Images) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation per channel in 0..1, by counting: exact, whatever the number of images."""
+    """Return mean and standard deviation per channel in 0..1 by counting, which is exact for any number of images."""
     values = np.arange(256, dtype=np.int64)
     means, stds = [], []
     for channel in range(images.shape[1]):
@@ -96,6 +96,6 @@ def _pixel_statistics(images: Images) -> tuple[tuple[float, ...], tuple[float, .
         mean = int((counts * values).sum()) / total
         variance = int((counts * values**2).sum()) / total - mean**2
         means.append(mean / 255)
-        # A channel without any contrast is only shifted, not scaled up without bound.
+        # A channel without contrast is shifted only; scaling would make its noise arbitrarily large.
         stds.append(max(variance, 0.0) ** 0.5 / 255 if variance > 1e-9 else 1.0)
     return tuple(means), tuple(stds)

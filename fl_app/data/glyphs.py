@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The letters of matplotlib's own fonts as distance fields: how far each point is from the edge of the stroke.
+"""Turn the letters of matplotlib's fonts into distance fields: the distance of each point from the stroke's edge.
 
-From a distance field any thickness of stroke follows by a threshold, after any warp. Only sums, products, quotients
-and square roots are used, which IEEE 754 rounds alike everywhere: outlines come in font units (no hinting, no
-scaling by FreeType), and are filled by counting edges here. So the result does not depend on the machine, on its
-installed fonts or on the version of FreeType.
+A threshold on the distance field gives a stroke of any thickness, after any warp. The code uses only sums, products,
+quotients and square roots, which IEEE 754 rounds alike everywhere. The outlines come in font units, without hinting
+or scaling by FreeType, and are filled here by counting edges. So the result depends neither on the machine nor on its
+installed fonts nor on the version of FreeType.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 LETTERS = string.ascii_uppercase + string.ascii_lowercase
 
-# Every font in matplotlib's folder that draws all 52 letters; the others there are symbols, or empty boxes.
+# All fonts in matplotlib's folder that draw all 52 letters. The other fonts there hold symbols or empty boxes.
 TRAIN_FONTS = (
     "DejaVuSans.ttf",
     "DejaVuSans-Bold.ttf",
@@ -49,30 +49,30 @@ TEST_FONTS = (
     "cmti10.ttf",
 )
 
-FIELD_CELLS = 96  # side of a distance field
-GLYPH_CELLS = 64  # the longer side of the letter in it; the rest is margin
-OVERSAMPLING = 2  # the outline is filled on a grid this much finer
-CURVE_PIECES = 8  # straight pieces per quadratic curve
+FIELD_CELLS = 96  # side of a distance field in cells
+GLYPH_CELLS = 64  # longer side of the letter in the field in cells; the rest is margin
+OVERSAMPLING = 2  # the grid on which the outline is filled is finer by this factor
+CURVE_PIECES = 8  # number of straight pieces for each quadratic curve
 
 _MOVE, _LINE, _CURVE, _CLOSE = 1, 2, 3, 79  # matplotlib's path codes; TrueType has quadratic curves only
 
 
 def font_path(name: str) -> Path:
-    """Where matplotlib keeps its own copy of a font."""
+    """Return the path of matplotlib's own copy of a font."""
     return Path(matplotlib.get_data_path()) / "fonts" / "ttf" / name
 
 
 def distance_fields(font_name: str) -> NDArray[np.float32]:
-    """Signed distances (negative inside the stroke) of the 52 LETTERS, shape (52, FIELD_CELLS, FIELD_CELLS).
+    """Return signed distances of the 52 LETTERS, negative inside the stroke, (52, FIELD_CELLS, FIELD_CELLS).
 
-    In units of the letter's longer side; row 0 is the top.
+    The unit is the letter's longer side; row 0 is the top.
     """
     font = ft2font.FT2Font(str(font_path(font_name)))
     return np.stack([_distance_field(_fill(_edges(font, letter))) for letter in LETTERS])
 
 
 def _edges(font: ft2font.FT2Font, letter: str) -> NDArray[np.float64]:
-    """The outline as straight pieces (x0, y0, x1, y1), in font units."""
+    """Return the outline as straight pieces (x0, y0, x1, y1) in font units."""
     no_scale: Any = getattr(ft2font, "LoadFlags", int)(1)  # FT_LOAD_NO_SCALE; a plain number before matplotlib 3.10
     font.load_char(ord(letter), flags=no_scale)
     vertices, codes = font.get_path()
@@ -108,7 +108,7 @@ def _edges(font: ft2font.FT2Font, letter: str) -> NDArray[np.float64]:
 
 
 def _fill(edges: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """The letter as a bitmap: its longer side GLYPH_CELLS, in the middle of the field, oversampled."""
+    """Return the letter as an oversampled bitmap in the middle of the field; its longer side is GLYPH_CELLS."""
     cells, size = FIELD_CELLS * OVERSAMPLING, GLYPH_CELLS * OVERSAMPLING
     x, y = edges[:, 0::2], edges[:, 1::2]
     longer = max(x.max() - x.min(), y.max() - y.min())
@@ -126,7 +126,7 @@ def _fill(edges: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def _distance_field(inside: NDArray[np.bool_]) -> NDArray[np.float32]:
-    # The distance to the nearest cell of the other kind is half a cell too long, on either side.
+    # The distance to the nearest cell of the other kind is half a cell too long on either side.
     outwards = scipy.ndimage.distance_transform_edt(~inside) - 0.5
     inwards = scipy.ndimage.distance_transform_edt(inside) - 0.5
     fine = np.where(inside, -inwards, outwards) / (GLYPH_CELLS * OVERSAMPLING)

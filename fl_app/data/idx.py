@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The idx format of MNIST and its relatives, plain or gzip: 0, 0, type, dimensions, sizes (big-endian), then bytes."""
+"""Read the idx format of MNIST and its relatives, plain or gzip.
+
+A file holds the bytes 0, 0, the type, the number of dimensions, the sizes (32 bits, big-endian) and then the data.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,11 @@ from numpy.typing import NDArray
 
 from fl_app.data.dataset import DataError
 
-UNSIGNED_BYTE = 0x08  # the only type that these data sets use
+UNSIGNED_BYTE = 0x08  # the only type code that these data sets use
 
 
 def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
-    """The array of bytes in the file, which must have so many dimensions (images 3, labels 1)."""
+    """Return the array of bytes in the file, which must have this number of dimensions (images 3, labels 1)."""
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -33,7 +36,7 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
 
 
 def check_idx(path: Path, dimensions: int) -> None:
-    """The checks of `read_idx` for an unpacked file, from its header and its size alone."""
+    """Run the checks of `read_idx` for an unpacked file on its header and its size alone."""
     with path.open("rb") as stream:
         header = stream.read(_header_bytes(dimensions))
     _checked_shape(path, header, path.stat().st_size, dimensions)
@@ -45,15 +48,16 @@ def _header_bytes(dimensions: int) -> int:
 
 def _checked_shape(path: Path, header: bytes, file_bytes: int, dimensions: int) -> tuple[int, ...]:
     if len(header) < _header_bytes(dimensions):
-        raise DataError(f"{path} is truncated: {file_bytes} bytes, its header alone has {_header_bytes(dimensions)}")
+        raise DataError(f"{path} is truncated: {file_bytes} bytes; its header alone has {_header_bytes(dimensions)}")
     expected = bytes((0, 0, UNSIGNED_BYTE, dimensions))
     if header[:4] != expected:
         raise DataError(
-            f"{path} is no idx file of {dimensions} dimensions: starts {header[:4].hex()}, not {expected.hex()}"
+            f"{path} is not an idx file of {dimensions} dimensions: "
+            f"it starts with {header[:4].hex()}, not with {expected.hex()}"
         )
     shape = struct.unpack(f">{dimensions}I", header[4:])
     size, there = math.prod(shape), file_bytes - len(header)
     if there != size:
         kind = "truncated" if there < size else "damaged"
-        raise DataError(f"{path} is {kind}: {there} bytes of data, its header says {shape}, that is {size}")
+        raise DataError(f"{path} is {kind}: {there} bytes of data, but its header says {shape}, which is {size}")
     return shape

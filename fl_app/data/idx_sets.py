@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""MNIST, FashionMNIST and EMNIST letters: four idx files each.
+"""Load MNIST, FashionMNIST and EMNIST letters, which have four idx files each.
 
-torchvision fetches and reads them; sizes and headers are checked here first, since torchvision's error for a damaged
-file does not name it. FashionMNIST from Debian's package (gzip) is read by ours alone.
+torchvision downloads and reads the files. This module checks their sizes and headers first, because torchvision's
+error for a damaged file does not name the file. FashionMNIST from Debian's package (gzip) is read without torchvision.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fl_app.data.idx import check_idx, read_idx
 from fl_app.data.torchvision_compat import load_torchvision
 from fl_app.data.torchvision_sets import fetch
 
-DEBIAN_FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")  # of the package dataset-fashion-mnist
+DEBIAN_FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")  # folder of the Debian package dataset-fashion-mnist
 
 MNIST_FILES = (
     "train-images-idx3-ubyte",
@@ -53,7 +53,7 @@ def load_mnist(root: Path, download: bool) -> Dataset:
 
 
 def load_emnist_letters(root: Path, download: bool) -> Dataset:
-    """Labels are 1..26 in the files, and the images lie on their side, mirrored: both are put right."""
+    """Load EMNIST letters with labels 0..25 (the files have 1..26) and upright images (the files transpose them)."""
     train_images, train_labels, test_images, test_labels = _through_torchvision(
         "emnist-letters", "EMNIST", EMNIST_FILES, root, download, split="letters"
     )
@@ -68,9 +68,9 @@ def load_emnist_letters(root: Path, download: bool) -> Dataset:
 
 
 def load_fashion_mnist(root: Path, download: bool) -> Dataset:
-    """From `root` if it has the files, else from Debian's package, else as torchvision downloads it."""
+    """Load FashionMNIST from `root` if it has the files, else from Debian's package, else through torchvision."""
     folders = [root / "FashionMNIST" / "raw", root / "fashion-mnist", DEBIAN_FASHION_MNIST]
-    if "fashion" in root.name.lower():  # elsewhere, files of these names could be MNIST's
+    if "fashion" in root.name.lower():  # in another folder, files of these names could be MNIST's
         folders.insert(0, root)
     for folder in folders:
         if any(_variant(folder, name).exists() for name in MNIST_FILES):
@@ -80,7 +80,7 @@ def load_fashion_mnist(root: Path, download: bool) -> Dataset:
 
 
 def _variant(folder: Path, name: str) -> Path:
-    """The file as it is, or, where there is only that, its gzip."""
+    """Return the path of the file, or of its gzip if only that exists."""
     packed = folder / f"{name}.gz"
     return packed if packed.exists() and not (folder / name).exists() else folder / name
 

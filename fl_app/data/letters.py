@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`letters`: the embedded data set, 26 classes of 28x28 pixels, drawn at first use from matplotlib's fonts.
+"""Draw `letters`, the embedded data set of 26 classes of 28x28 pixels, at first use from matplotlib's fonts.
 
 Upper and lower case of a letter are one class, as in EMNIST letters. Every image has its own slant, rotation, size,
-place, thickness of stroke, elastic warp, contrast, clutter and noise. The test images are drawn from fonts that no
-training image comes from, and from a random stream of their own.
+position, stroke thickness, elastic warp, contrast, clutter and noise. The test images come from fonts that no
+training image uses, and from their own random stream.
 
-The same pixels come out on every machine, bit for bit: random numbers are the raw output of PCG64 (NumPy promises
-that stream, not the one of its distributions), and all arithmetic on them is +, -, *, / element by element.
+Every machine draws the same pixels, bit for bit: random numbers are the raw output of PCG64 (NumPy guarantees that
+stream, but not the streams of its distributions), and all arithmetic on them is +, -, *, / element by element.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ from fl_app.data.cache import Arrays, cache_folder, load_or_make
 from fl_app.data.dataset import Dataset, Images, Labels
 from fl_app.data.glyphs import FIELD_CELLS, GLYPH_CELLS, TEST_FONTS, TRAIN_FONTS, distance_fields, font_path
 
-VERSION = 1  # raise it when any pixel changes
+VERSION = 1  # increase it whenever a pixel changes
 CLASSES = 26
 IMAGE_PIXELS = 28
 TRAIN_IMAGES = 26 * 600
 TEST_IMAGES = 26 * 100
-BLOCK = 520  # images drawn at a time
+BLOCK = 520  # number of images that are drawn together
 
-LETTER_PIXELS = 19.0  # the longer side of a letter before it is scaled
-WARP_KNOTS = 5  # the elastic warp is a quadratic spline over so many knots in each direction
+LETTER_PIXELS = 19.0  # longer side of a letter before it is scaled
+WARP_KNOTS = 5  # number of knots of the elastic warp, a quadratic spline, in each direction
 
 Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Spread:
-    """How far images stray from the font's letter; most are drawn evenly between minus and plus the value."""
+    """Bound the deviation of an image from the font's letter; most values are uniform in minus to plus the bound."""
 
-    slant: float = 0.3  # horizontal shift per height
-    half_angle_tangent: float = 0.13  # of the rotation: 0.13 is 15 degrees
+    slant: float = 0.3  # horizontal shift per unit of height
+    half_angle_tangent: float = 0.13  # tangent of half the rotation angle; 0.13 is 15 degrees
     log2_size: float = 0.25
     log2_aspect: float = 0.2
     shift_pixels: float = 2.0
-    stroke_pixels: float = 0.55  # the edge of the stroke moves out by this
+    stroke_pixels: float = 0.55  # distance by which the edge of the stroke moves outwards
     warp_pixels: float = 1.6
-    noise: float = 0.10  # of full scale, standard deviation at most; from 0 up
-    clutter_share: float = 0.25  # of the images, from 0 up
+    noise: float = 0.10  # largest standard deviation, as a share of full scale; drawn from 0 up
+    clutter_share: float = 0.25  # share of the images that have clutter
 
 
 class RawStream:
-    """Uniform numbers in 0..1 from PCG64's raw 64-bit output."""
+    """Draw uniform numbers in 0..1 from PCG64's raw 64-bit output."""
 
     def __init__(self, *seed: int) -> None:
         self._bits = np.random.PCG64(np.random.SeedSequence(seed))
@@ -64,7 +64,7 @@ class RawStream:
 
 
 def load_letters() -> Dataset:
-    """The set from the cache, drawn anew (some 15 s) where the cache is missing or damaged."""
+    """Return the data set from the cache; if the cache is missing or damaged, draw it anew (about 15 s)."""
     path = cache_folder() / f"letters-v{VERSION}-{_fonts_hash()}.npz"
     arrays = load_or_make(path, _make)
     names = tuple(chr(ord("A") + number) for number in range(CLASSES))
@@ -83,7 +83,7 @@ def _make() -> Arrays:
 
 
 def _fonts_hash() -> str:
-    """A matplotlib with other fonts draws other letters, and keeps them in another file."""
+    """Return a hash of the fonts, so that letters drawn with other fonts are kept in another cache file."""
     digest = hashlib.sha256()
     for name in TRAIN_FONTS + TEST_FONTS:
         digest.update(font_path(name).read_bytes())
@@ -93,7 +93,7 @@ def _fonts_hash() -> str:
 def draw_letters(
     fonts: tuple[str, ...], count: int, stream: RawStream, spread: Spread | None = None
 ) -> tuple[Images, Labels]:
-    """`count` images, the classes, cases and fonts in equal shares and in random order."""
+    """Draw `count` images in random order, with equal shares of the classes, cases and fonts."""
     spread = spread or Spread()
     fields = np.concatenate([distance_fields(font) for font in fonts])
     order = np.argsort(stream.uniform(count), kind="stable")
@@ -118,7 +118,7 @@ def _draw_block(fields: NDArray[np.float32], glyph: NDArray[np.int64], stream: R
     ink = np.maximum(ink, _clutter(n, stream, spread))
     contrast = 0.5 + 0.5 * stream.uniform(*each)
     paper = 0.15 * stream.uniform(*each)
-    # The sum of four uniform numbers is close enough to a Gaussian, and needs no logarithm.
+    # The sum of four uniform numbers is close enough to a Gaussian and needs no logarithm.
     bell = stream.uniform(n, side, side) + stream.uniform(n, side, side)
     bell = bell + stream.uniform(n, side, side) + stream.uniform(n, side, side)
     noise = (bell - 2) * 1.7320508075688772 * (spread.noise * stream.uniform(*each))
@@ -127,7 +127,7 @@ def _draw_block(fields: NDArray[np.float32], glyph: NDArray[np.int64], stream: R
 
 
 def _warped_grid(n: int, stream: RawStream, spread: Spread) -> tuple[Float, Float, Float]:
-    """For every pixel the point of the letter that is seen there (in sides of the letter, from its centre)."""
+    """Return the point of the letter that each pixel shows, in letter sides from the letter's centre, and the size."""
     each = (n, 1, 1)
     pixel = np.arange(IMAGE_PIXELS) + 0.5 - IMAGE_PIXELS / 2
     x = pixel[None, None, :] - stream.symmetric(spread.shift_pixels, *each)
@@ -144,13 +144,13 @@ def _warped_grid(n: int, stream: RawStream, spread: Spread) -> tuple[Float, Floa
 
 
 def _power_of_two(exponent: Float) -> Float:
-    """2^x for small x to 1e-5, from sums and products alone: pow() differs between machines in the last bit."""
+    """Return 2^x for small x to 1e-5 by sums and products alone, as pow() differs between machines in the last bit."""
     z = exponent * 0.6931471805599453
     return 1.0 + z * (1.0 + z / 2.0 * (1.0 + z / 3.0 * (1.0 + z / 4.0)))
 
 
 def _spline_warp(n: int, stream: RawStream, spread: Spread) -> Float:
-    """A smooth random displacement for every pixel: a quadratic B-spline over WARP_KNOTS x WARP_KNOTS knots."""
+    """Return a smooth random displacement of every pixel: a quadratic B-spline over WARP_KNOTS x WARP_KNOTS knots."""
     knots = stream.symmetric(spread.warp_pixels, n, WARP_KNOTS, WARP_KNOTS)
     position = (np.arange(IMAGE_PIXELS) + 0.5) / IMAGE_PIXELS * (WARP_KNOTS - 2)
     away = np.abs(position[:, None] - (np.arange(WARP_KNOTS) - 0.5)[None, :])
@@ -164,7 +164,7 @@ def _spline_warp(n: int, stream: RawStream, spread: Spread) -> Float:
 
 
 def _sample(fields: NDArray[np.float32], glyph: NDArray[np.int64], x: Float, y: Float) -> Float:
-    """The letters' distance fields at any points, linear between cells."""
+    """Sample the letters' distance fields at any points, by linear interpolation between cells."""
     column = np.clip(x * GLYPH_CELLS + (FIELD_CELLS / 2 - 0.5), 0, FIELD_CELLS - 1.001)
     row = np.clip(y * GLYPH_CELLS + (FIELD_CELLS / 2 - 0.5), 0, FIELD_CELLS - 1.001)
     column_cell, row_cell = column.astype(np.int64), row.astype(np.int64)
@@ -177,10 +177,10 @@ def _sample(fields: NDArray[np.float32], glyph: NDArray[np.int64], x: Float, y: 
 
 
 def _clutter(n: int, stream: RawStream, spread: Spread) -> Float:
-    """Remains of a neighbouring stroke: one bar across a corner or an edge, in some of the images."""
+    """Draw the rest of a neighbouring stroke into some of the images: one bar across a corner or an edge."""
     each = (n, 1, 1)
     pixel = np.arange(IMAGE_PIXELS) + 0.5 - IMAGE_PIXELS / 2
-    t = stream.symmetric(1.0, *each)  # half-angle tangents of -1..1 turn by -90..90 degrees
+    t = stream.symmetric(1.0, *each)  # half-angle tangents of -1..1 are rotations of -90..90 degrees
     cosine, sine = (1 - t * t) / (1 + t * t), 2 * t / (1 + t * t)
     side = np.where(stream.uniform(*each) < 0.5, -1.0, 1.0)
     offset = side * (10 + 5 * stream.uniform(*each))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A data set by name."""
+"""Load a data set by its name."""
 
 from __future__ import annotations
 
@@ -27,19 +27,29 @@ DATASET_NAMES = ("letters", *PUBLIC_SETS)
 def load_dataset(name: str, data_root: str | PathLike[str] | None = None, download: bool = True) -> Dataset:
     """Load a data set into memory.
 
-    name: "letters" (embedded, drawn at first use), or one of the public sets through torchvision;
-    data_root: where their files are, and are downloaded to (default: ~/.cache/gr-oac/datasets);
-    download: fetch what is missing there. Raises DataError where the data is missing or damaged.
+    Parameters
+    ----------
+    name
+        "letters" (embedded, drawn at first use), or one of the public sets, which torchvision reads.
+    data_root
+        Folder of the files of public sets; downloads go there too (default: ~/.cache/gr-oac/datasets).
+    download
+        Whether to download files that are missing in `data_root`.
+
+    Raises
+    ------
+    DataError
+        If the data is missing or damaged.
     """
     name = canonical_dataset_name(name)
     if name == "letters":
         return load_letters()
     root = datasets_folder() if data_root is None else Path(data_root).expanduser()
     if data_root is not None and not root.is_dir() and (root.exists() or not download):
-        raise DataError(f"data_root {root} is no folder")
+        raise DataError(f"data_root {root} is not a folder")
     return PUBLIC_SETS[name](root, download)
 
 
 def canonical_dataset_name(name: str) -> str:
-    """The name as listed in DATASET_NAMES, from any spelling with other case, hyphens, blanks."""
+    """Return the name as DATASET_NAMES lists it; case, hyphens and blanks of `name` do not matter."""
     return canonical("data set", name, DATASET_NAMES)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which client has which training samples.
+"""Divide the training samples among the clients.
 
-Every sample goes to exactly one client, and no client goes away empty.
+Every sample goes to exactly one client, and every client gets at least one sample.
 """
 
 from __future__ import annotations
@@ -28,13 +28,29 @@ def partition(
     alpha: float = 0.3,
     shards_per_client: int = 2,
 ) -> Parts:
-    """Divide samples 0..len(labels)-1 among clients: a list of sorted index arrays.
+    """Divide samples 0..len(labels)-1 among clients.
 
-    how: "iid": at random, in equal numbers;
-    "dirichlet": each class is divided in proportions drawn from a symmetric Dirichlet(alpha) over the clients
-    (Hsu et al. 2019), so that clients differ both in their classes and in how much they have; alpha > 0, small is
-    uneven, the paper has 0.3;
-    "shards": sorted by class and cut in equal shards, of which every client gets `shards_per_client` at random.
+    Parameters
+    ----------
+    labels
+        Class of each sample.
+    n_clients
+        Number of clients.
+    how
+        "iid" divides at random, in equal numbers. "dirichlet" divides each class in proportions drawn from a symmetric
+        Dirichlet(alpha) over the clients (Hsu et al. 2019), so that clients differ in their classes and in their number
+        of samples. "shards" sorts by class, cuts equal shards and gives every client `shards_per_client` at random.
+    rng
+        Generator for all draws.
+    alpha
+        Concentration of the Dirichlet distribution, above 0; a small value is uneven, and the paper uses 0.3.
+    shards_per_client
+        Number of shards of each client.
+
+    Returns
+    -------
+    list of ndarray
+        Sorted sample indices of each client.
     """
     labels = np.asarray(labels)
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
@@ -81,7 +97,7 @@ def _shards(labels: NDArray[Any], n_clients: int, shards_per_client: int, rng: n
 
 
 def _feed_the_empty(parts: Parts, rng: np.random.Generator) -> None:
-    """Where a draw leaves a client nothing, it takes one random sample from whoever has most at that moment."""
+    """Give each client without samples one random sample of the client that has most at that moment."""
     for client in [number for number, part in enumerate(parts) if len(part) == 0]:
         richest = max(range(len(parts)), key=lambda number: len(parts[number]))
         gift = int(rng.integers(len(parts[richest])))

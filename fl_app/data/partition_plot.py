@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A picture of who has what: one bar per client, its height the number of samples, its colours the classes."""
+"""Draw the partition: one bar for each client; its height is the number of samples, its colours are the classes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-LEGEND_CLASSES_MAX = 30  # beyond that a colour bar says more than a list
+LEGEND_CLASSES_MAX = 30  # most classes in a legend; a colour bar is clearer for more
 
 
 def plot_partition(
@@ -23,7 +23,7 @@ def plot_partition(
     path: str | PathLike[str],
     class_names: Sequence[str] | None = None,
 ) -> None:
-    """Draw the partition into the image file `path` (the ending decides on its format)."""
+    """Draw the partition into the image file `path`; its suffix determines the format."""
     labels = np.asarray(labels)
     classes = int(labels.max()) + 1 if class_names is None else len(class_names)
     names = [str(number) for number in range(classes)] if class_names is None else list(class_names)
@@ -31,7 +31,7 @@ def plot_partition(
     colours = _colours(classes)
 
     figure = Figure(figsize=(min(16.0, 7.0 + 0.14 * len(parts)), 4.8), layout="constrained")
-    FigureCanvasAgg(figure)  # no window system is touched
+    FigureCanvasAgg(figure)  # draws without a window system
     axes = figure.add_subplot()
     clients = np.arange(len(parts))
     base = np.zeros(len(parts), np.int64)
@@ -48,7 +48,7 @@ def plot_partition(
     if classes <= LEGEND_CLASSES_MAX:
         handles, entries = axes.get_legend_handles_labels()
         columns = 1 + (classes - 1) // 15
-        # Upside down, as the colours are stacked.
+        # The legend is in reverse order, as the first class is at the bottom of the bars.
         figure.legend(handles[::-1], entries[::-1], title="class", loc="outside right upper", ncols=columns)
     else:
         shades = matplotlib.colors.ListedColormap(colours)
@@ -58,7 +58,7 @@ def plot_partition(
 
 
 def _colours(classes: int) -> NDArray[np.float64]:
-    """Up to 20 well apart, from there on neighbours in a rainbow."""
+    """Return distinct colours for up to 20 classes, and neighbours in a rainbow for more."""
     if classes <= 10:
         return np.asarray(matplotlib.colormaps["tab10"](range(classes)))
     if classes <= 20:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""CIFAR through torchvision, and what all its data sets share: fetching, and one clear error where that fails."""
+"""Load CIFAR through torchvision, and fetch torchvision's data sets with one clear error if that fails."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fl_app.data.torchvision_compat import load_torchvision
 
 NETWORK_TIMEOUT_SECONDS = 20.0
 
-# What torchvision lets through for a missing file, a wrong checksum, no network, a damaged archive or a full disk.
+# The exceptions of torchvision for a missing file, a wrong checksum, no network, a damaged archive or a full disk.
 FAILURES = (RuntimeError, OSError, ValueError, AssertionError, EOFError, zipfile.BadZipFile, tarfile.TarError)
 
 
@@ -32,7 +32,7 @@ def load_cifar100(root: Path, download: bool) -> Dataset:
 
 
 def load_cifar(name: str, kind: Any, root: Path, download: bool) -> Dataset:
-    """`kind` is torchvision's class, which knows its files and their checksums."""
+    """Load CIFAR-10 or CIFAR-100; `kind` is torchvision's class, which knows its files and their checksums."""
     checksums = dict((*kind.train_list, *kind.test_list))
     checksums[kind.meta["filename"]] = kind.meta["md5"]
     folder = root / kind.base_folder
@@ -41,7 +41,7 @@ def load_cifar(name: str, kind: Any, root: Path, download: bool) -> Dataset:
     try:
         train, test = fetch(kind, name, folder, tuple(checksums), root, download)
     except DataError:
-        _check_sums(folder, checksums)  # if a damaged file is the reason, that is the better message
+        _check_sums(folder, checksums)  # if a damaged file is the reason, this raises the better message
         raise
     return Dataset(
         name,
@@ -71,7 +71,7 @@ def _md5(path: Path) -> str:
 def fetch(
     kind: Any, name: str, folder: Path, files: Sequence[str], root: Path, download: bool, **options: Any
 ) -> tuple[Any, Any]:
-    """torchvision's training and test set; where they cannot be had, an error that says which files go where."""
+    """Return torchvision's training and test set; if that fails, the error says which files belong where."""
     try:
         with _network_timeout():
             train, test = (kind(str(root), train=train, download=download, **options) for train in (True, False))
@@ -93,7 +93,7 @@ def _one_line(error: BaseException) -> str:
 
 @contextmanager
 def _network_timeout() -> Iterator[None]:
-    """torchvision opens its connections without a limit; a network that swallows packets would hang us for good."""
+    """Limit the time of network operations: torchvision sets no timeout, and a dead network would block for ever."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(NETWORK_TIMEOUT_SECONDS)
     try:

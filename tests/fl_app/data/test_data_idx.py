@@ -64,7 +64,7 @@ DAMAGE = {
     "one byte long": (GOOD + b"x", "damaged: 201 bytes of data"),
     "labels for images": (idx_bytes(np.zeros(50, np.uint8)), "starts 00000801, not 00000803"),
     "floats": (b"\0\0\x0d\x03" + GOOD[4:], "starts 00000d03"),
-    "a web page": (b"<!DOCTYPE html><html><body>not found", "no idx file"),
+    "a web page": (b"<!DOCTYPE html><html><body>not found", "not an idx file"),
     "a huge size": (GOOD[:4] + b"\xff" * 12, "truncated: 0 bytes of data"),
 }
 
@@ -189,10 +189,10 @@ class TestMissingAndDamaged:
 
 
 def test_a_data_root_that_is_not_there(tmp_path):
-    with pytest.raises(DataError, match="is no folder"):
+    with pytest.raises(DataError, match="is not a folder"):
         load_dataset("mnist", tmp_path / "nowhere", download=False)
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="is no folder"):
+    with pytest.raises(DataError, match="is not a folder"):
         load_dataset("mnist", tmp_path / "file")
 
 
