@@ -17,7 +17,7 @@ import numpy as np
 from fl_app.data.dataset import DataError, Dataset
 from fl_app.data.torchvision_compat import load_torchvision
 
-NETWORK_TIMEOUT_SECONDS = 20.0
+NETWORK_TIMEOUT_SECONDS = 20.0  # seconds without data before a download fails
 
 # The exceptions of torchvision for a missing file, a wrong checksum, no network, a damaged archive or a full disk.
 FAILURES = (RuntimeError, OSError, ValueError, AssertionError, EOFError, zipfile.BadZipFile, tarfile.TarError)

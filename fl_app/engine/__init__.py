@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who computes the clients: this process, or a pool of processes."""
+"""Compute the clients in this process or in a pool of processes."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who computes the clients: this process, or several. The results are the same bit for bit.
+"""Compute the clients in this process or in several; the results are the same bit for bit.
 
-Client n and block n of the test set belong to process n modulo the number of processes, and their data is sent there
-once. A round then costs one broadcast to each process and one report from each client.
+Client n and block n of the test set belong to process n modulo the number of processes. Their data is sent to that
+process once. A round then costs one broadcast to each process and one report from each client.
 """
 
 from __future__ import annotations
@@ -28,50 +28,53 @@ from fl_app.core.server import Server
 
 DataOf = Callable[[int], Samples]
 
-CLOSE_SECONDS = 5.0  # how long a process may take to end before it is killed
+CLOSE_SECONDS = 5.0  # seconds that a process may take to end before it is killed
 
 
 class WorkerError(RuntimeError):
-    """A process of the pool failed; the message says which, how and at what."""
+    """A process of the pool failed; the message says which process, how and during which work."""
 
 
 class Workers(Protocol):
-    """All clients of a run."""
+    """Compute all clients of a run."""
 
     def assign(self, task: Task, n_clients: int, data_of: DataOf, test: Samples) -> None:
-        """Hand out the data, once, before the first round."""
+        """Hand out the data once, before the first round."""
         ...
 
     def begin(self, server: Server, fingerprint: str) -> None:
-        """The first round follows, from this state; `fingerprint` is that of data, split and first weights."""
+        """Prepare for the first round from this state.
+
+        `fingerprint` identifies the data, the split and the first weights.
+        """
         ...
 
     def train(self, broadcast: Broadcast) -> list[ClientReport]:
-        """One round: the reports of all clients that have one, in the order of their numbers."""
+        """Play one round and return the reports of all clients that have one, in the order of their numbers."""
         ...
 
     def measure(self, t: int, w: NDArray[np.float32]) -> list[Buffers]:
-        """Batch norm's statistics of the model w after round t, as each client sees them, in the clients' order."""
+        """Return each client's batch-norm statistics of the model w after round t, in the clients' order."""
         ...
 
     def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> tuple[float, float]:
-        """Accuracy (0..1) and mean loss on the test set."""
+        """Return accuracy (0..1) and mean loss on the test set."""
         ...
 
     def figures(self) -> dict[str, Any]:
-        """What they add to the figures of the round that was just trained."""
+        """Return what these workers add to the figures of the round that was just trained."""
         ...
 
     def close(self) -> None: ...
 
 
 def make_workers(count: int, n_clients: int) -> Workers:
-    """`count` processes, at most one per client; 0 computes in this process."""
+    """Make workers with `count` processes, at most one for each client; 0 computes in this process."""
     return InProcess() if count == 0 else ProcessPool(min(count, n_clients))
 
 
 class InProcess:
-    """All clients one after the other, here."""
+    """Compute all clients one after the other in this process."""
 
     def assign(self, task: Task, n_clients: int, data_of: DataOf, test: Samples) -> None:
         self._test_images = len(test)
@@ -101,22 +104,22 @@ class InProcess:
 class _Worker:
     process: multiprocessing.process.BaseProcess
     connection: Connection
-    has_started: bool = False  # it has said so
+    has_started: bool = False  # True once the process has sent "started"
 
 
 class ProcessPool:
-    """Processes that each hold some of the clients.
+    """Compute the clients in several processes that each hold some of them.
 
-    They are not forked from this process, which would copy torch's threads in whatever state they are, but from a
-    server process that has imported torch and done nothing else. They get ready while this process loads the data.
+    The processes are not forked from this one, as a fork copies torch's threads in an arbitrary state. They are forked
+    from a server process that has imported torch and nothing else. They start while this process loads the data.
     """
 
     def __init__(self, count: int) -> None:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["fl_app.engine.worker_start"])
-        # Ctrl-C and a batch system's SIGTERM reach every process of the run. The main one finishes the round, and needs
-        # the others for it; also while these import torch, neither signal may end one of them.
-        resource_tracker.ensure_running()  # it would unblock the signals before the fork server starts
+        # Ctrl-C and a batch system's SIGTERM reach every process of the run. The main process finishes the round and
+        # needs the others for that. So neither signal may end a worker, not even while the worker imports torch.
+        resource_tracker.ensure_running()  # later it would unblock the signals before the fork server starts
         with blocked_for_children():
             forkserver.ensure_running()
         self._workers: list[_Worker] = []
@@ -158,7 +161,7 @@ class ProcessPool:
 
     def close(self) -> None:
         for worker in self._workers:
-            worker.connection.close()  # the process reads the end of its pipe, and leaves
+            worker.connection.close()  # the process reads the end of its pipe and exits
         for worker in self._workers:
             worker.process.join(CLOSE_SECONDS)
             if worker.process.is_alive():
@@ -167,7 +170,7 @@ class ProcessPool:
         self._workers = []
 
     def _ask(self, request: tuple[Any, ...], what: str) -> list[Any]:
-        """Put one request to every process and collect the parts of all their answers."""
+        """Send one request to every process and collect the parts of all answers."""
         for worker in self._workers:
             self._send(worker, request)
         answers: list[Any] = []
@@ -212,7 +215,7 @@ def _death(worker: _Worker, what: str) -> WorkerError:
 
 
 def _has_started(worker: _Worker) -> bool:
-    """Whether it ever spoke; what it said may not have been read yet."""
+    """Say whether the process has started; its message may still be unread."""
     try:
         return worker.has_started or (worker.connection.poll() and worker.connection.recv()[0] == "started")
     except (EOFError, OSError):
@@ -225,10 +228,10 @@ def _total(scores: Sequence[Score], images: int) -> tuple[float, float]:
 
 
 def _serve(connection: Connection) -> None:
-    """The life of a worker process: its clients' data first, then requests until the pipe is closed."""
-    for number in SIGNALS:  # where the fork server was another's, they are not blocked
+    """Run a worker process: receive its clients' data, then serve requests until the pipe is closed."""
+    for number in SIGNALS:  # a fork server that somebody else started does not block them
         signal.signal(number, signal.SIG_IGN)
-    with contextlib.suppress(EOFError, OSError):  # the main process is gone, or has closed the pool
+    with contextlib.suppress(EOFError, OSError):  # the main process has ended, or has closed the pool
         connection.send(("started", None))
         first = connection.recv()
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Imported once, by the process that worker processes are forked from: everything that a worker needs."""
+"""Import everything that a worker needs, once, in the process from which workers are forked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import fl_app.core.client  # noqa: F401  (it brings torch, which takes seconds t
 
 
 def _say_nothing_without_a_parent(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """A worker whose parent ended before it had said what to run has nothing to report to anybody."""
+    """Stay silent if the parent ended before it told this worker what to run; report every other error."""
     if not isinstance(error, EOFError):
         sys.__excepthook__(kind, error, trace)
 

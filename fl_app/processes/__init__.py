@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Child processes that end with their parent, and folders that do not outlive them."""
+"""Start child processes that end with their parent, and make folders that do not outlive their process."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Processes that end with the one that started them, however that ends."""
+"""Make a child process end with its parent, whatever ends the parent."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _PR_SET_PDEATHSIG = 1
 
 
 def ends_with_parent(number: signal.Signals = signal.SIGKILL) -> Callable[[], None]:
-    """To be called in the new process, before its program: the kernel sends it this signal when we are gone."""
+    """Return a function for the child to call before its program: the kernel then signals it when the parent ends."""
     parent = os.getpid()
 
     def in_child() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
-        if os.getppid() != parent:  # gone already
+        if os.getppid() != parent:  # the parent has ended already
             os._exit(1)
 
     return in_child

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A folder for sockets that this user alone can enter, and that is removed even if its process is killed."""
+"""Make a folder for sockets that only this user can enter, and remove it even if its process is killed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import shutil
 import tempfile
 from pathlib import Path
 
-OWNER = ".owner"  # a file in the folder, locked for as long as the process that made the folder lives
+OWNER = ".owner"  # name of a file in the folder; it stays locked while the process that made the folder lives
 
 
 class PrivateFolder:
-    """A temporary folder that is removed at the end.
+    """Make a temporary folder and remove it at the end.
 
-    A process that `kill -9` ends cannot remove its folder. So each new folder first removes those of its prefix whose
-    process is gone: nobody holds their lock.
+    A process that `kill -9` ends cannot remove its folder. So each new folder first removes the folders with the same
+    prefix that no process holds a lock on.
 
     Parameters
     ----------
@@ -30,10 +30,10 @@ class PrivateFolder:
         unnamed = self.path / f"{OWNER}-new"
         self._lock = unnamed.open("w")
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        unnamed.rename(self.path / OWNER)  # it is locked from the first moment it can be seen
+        unnamed.rename(self.path / OWNER)  # the file is locked before it becomes visible
 
     def cleanup(self) -> None:
-        """Remove the folder and all that is in it."""
+        """Remove the folder and its content."""
         self._folder.cleanup()
         self._lock.close()
 
@@ -47,8 +47,8 @@ class PrivateFolder:
 def _remove_abandoned(prefix: str) -> None:
     for owner in Path(tempfile.gettempdir()).glob(f"{prefix}*/{OWNER}"):
         try:
-            with owner.open("r+") as lock:  # not of another user, whose folder cannot be entered
+            with owner.open("r+") as lock:  # another user's folder cannot be entered
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(owner.parent, ignore_errors=True)
-        except OSError:  # its process lives, or somebody else has just removed it
+        except OSError:  # its process lives, or another process has just removed it
             continue

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The flowgraph of `fl_app radio` as a process: it ends with this one, and is started again when its radio was gone.
+"""Run the flowgraph of `fl_app radio` as a child process, and start it again after its radio was unplugged.
 
-GNU Radio's blocks for a Pluto throw in a thread of their own when the radio is unplugged, and nothing in that process
-can catch it. So the process is given up, and a new one waits until the radio answers again.
+GNU Radio's blocks for a Pluto throw in their own thread when the radio is unplugged, and no code in that process can
+catch the exception. So this module gives up the process and starts a new one that waits until the radio answers.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from oac_blocks.stop_signal import StopSignal
 if TYPE_CHECKING:
     from fl_app.link.relay import Relay
 
-READY_SECONDS = 60.0  # from the start of the process until a flowgraph must run
-LOOK_SECONDS = 0.2
-END_SECONDS = 10.0  # from SIGTERM until SIGKILL
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 5.0  # before a new start; doubled while flowgraphs die young
-YOUNG_SECONDS = 30.0
+READY_SECONDS = 60.0  # seconds from the start of the process until its flowgraph must run
+LOOK_SECONDS = 0.2  # seconds between two looks at the process
+END_SECONDS = 10.0  # seconds from SIGTERM until SIGKILL
+# Seconds before a new start. The pause doubles while flowgraphs end within YOUNG_SECONDS of their start.
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 5.0
+YOUNG_SECONDS = 30.0  # seconds after which a flowgraph counts as having run well
 
 
 class RadioCommandError(RuntimeError):
@@ -38,7 +39,7 @@ class RadioCommandError(RuntimeError):
 
 
 class _Flowgraph:
-    """One process, and what it says."""
+    """Run one process and read its output."""
 
     def __init__(self, command: Sequence[str], is_first: bool) -> None:
         self._started = time.monotonic()
@@ -63,7 +64,7 @@ class _Flowgraph:
         return time.monotonic() - self._started
 
     def end(self) -> None:
-        """Ask the process to end, and wait for that; it is killed if it does not."""
+        """Ask the process to end, wait for it, and kill it if it does not end in time."""
         if self.process.poll() is None:
             self.process.terminate()
             try:
@@ -84,7 +85,7 @@ class _Flowgraph:
             typer.echo(line, nl=False)
 
     def _read_errors(self) -> None:
-        """Pass the lines on, but for those of a flowgraph that ends: they become part of a sentence."""
+        """Pass the lines on to stderr, except for the last words of a flowgraph: they become part of a sentence."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
             text = line.strip()
@@ -101,26 +102,26 @@ def run_flowgraph(
     arguments: Sequence[str | dict[str, Any]],
     radio: str = "",
 ) -> None:
-    """Run a module of ``oac_blocks.bench.flows`` until a signal comes or it ends.
+    """Run a module of ``oac_blocks.bench.flows`` until a signal comes or the flowgraph ends.
 
     Parameters
     ----------
     ended : StopSignal
-        Set when the command is asked to end.
+        Signal that is set when the command is asked to end.
     relays : sequence of Relay
-        The way to other machines; without it the flowgraph is of no use.
+        Relays to other machines; without them the flowgraph is of no use.
     service : str
-        The module.
+        Name of the module.
     arguments : sequence of str or dict
-        Its arguments; a dictionary goes as JSON.
+        Arguments of the module; a dictionary is passed as JSON.
     radio : str
-        Which radio the flowgraph needs, in words. A flowgraph that has run and then ends is started again and waits for
-        the radio, for ever. Without it the end of the flowgraph is an error.
+        Name of the radio that the flowgraph needs. A flowgraph that has run and then ends is started again and waits
+        for the radio without a time limit. If empty, the end of the flowgraph is an error.
 
     Raises
     ------
     RadioCommandError
-        If the flowgraph does not come up, or ends and needs no radio.
+        If the flowgraph does not start, or ends and needs no radio.
     """
     texts = [argument if isinstance(argument, str) else json.dumps(argument) for argument in arguments]
     command = [sys.executable, "-m", f"oac_blocks.bench.flows.{service}", *texts]
@@ -141,7 +142,7 @@ def run_flowgraph(
 def _live(
     command: Sequence[str], ended: StopSignal, relays: Sequence[Relay], is_first: bool, radio: str = ""
 ) -> _Flowgraph:
-    """Start the flowgraph and return it when it has ended, by itself or because a signal came."""
+    """Start the flowgraph and return it after it has ended, by itself or because of a signal."""
     flowgraph = _Flowgraph(command, is_first)
     was_ready = is_late = False
     while flowgraph.process.poll() is None and all(relay.is_alive for relay in relays) and not ended.wait(LOOK_SECONDS):

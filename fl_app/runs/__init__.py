@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs and what they leave: the training loop, run folders, checkpoints, metrics, figures, reports."""
+"""Run the training loop and keep its results: run folders, checkpoints, metrics, figures and reports."""

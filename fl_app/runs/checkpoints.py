@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Checkpoints that are either whole or not there: arrays in safetensors, the rest in JSON, both with checksums.
+"""Save checkpoints that are either whole or absent: arrays in safetensors, the rest in JSON, both with checksums.
 
-`round-00020.json` is written last and names the checksum of `round-00020.safetensors`: without it, or where it does
-not fit, the checkpoint does not count, and the one before is taken.
+`round-00020.json` is written last and holds the checksum of `round-00020.safetensors`. If it is missing, or if a
+checksum does not match, the checkpoint does not count, and the one before it is used.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
-FORMAT = 1
-KEPT = 2
+FORMAT = 1  # version of the checkpoint's format
+KEPT = 2  # number of checkpoints that are kept
 
 _log = logging.getLogger(__name__)
 
 
 class CheckpointError(RuntimeError):
-    """A checkpoint cannot be written or read; the message says which and what to do."""
+    """A checkpoint cannot be written or read; the message says which one and what to do."""
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """All that a run needs to go on, bit for bit, with round `rounds_done`."""
+    """Hold all that a run needs to go on with round `rounds_done`, bit for bit."""
 
     rounds_done: int
     arrays: dict[str, NDArray[Any]]
-    state: dict[str, Any]  # JSON: the policy's and the air's state, the figures so far
+    state: dict[str, Any]  # JSON values: the state of the policy and the air, and the figures so far
 
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint, and drop all but the last two."""
+    """Write a checkpoint, and remove all but the last two."""
     stem = f"round-{checkpoint.rounds_done:05d}"
     tensors = safetensors.numpy.save({name: np.asarray(a, order="C") for name, a in checkpoint.arrays.items()})
     state = json.dumps(checkpoint.state)
@@ -57,10 +57,10 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         write_atomically(folder / f"{stem}.safetensors", tensors)
         write_atomically(folder / f"{stem}.json", json.dumps(meta).encode())
         stems = _stems(folder)
-        # Later ones can only be damaged ones, before which this run was taken up again.
+        # Later checkpoints can only be damaged ones, as this run was resumed from an earlier one.
         kept_stems = stems[: stems.index(stem) + 1][-KEPT:]
         for old in set(stems) - set(kept_stems):
-            # The JSON first: arrays without it are no checkpoint, JSON without arrays would look like a damaged one.
+            # Remove the JSON first: arrays alone are no checkpoint, but JSON without arrays looks like a damaged one.
             (folder / f"{old}.json").unlink(missing_ok=True)
             (folder / f"{old}.safetensors").unlink(missing_ok=True)
     except OSError as error:
@@ -70,7 +70,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(folder: Path) -> Checkpoint | None:
-    """The newest checkpoint that is whole; None where none was ever written."""
+    """Return the newest checkpoint that is whole, or None if no checkpoint was ever written."""
     stems = _stems(folder)
     for stem in reversed(stems):
         try:
@@ -85,7 +85,7 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
 def _read(folder: Path, stem: str) -> Checkpoint:
     meta = json.loads((folder / f"{stem}.json").read_bytes())
     if meta["format"] != FORMAT:
-        raise ValueError(f"its format is {meta['format']}, this version reads {FORMAT}")
+        raise ValueError(f"its format is {meta['format']}, but this version reads {FORMAT}")
     tensors = (folder / f"{stem}.safetensors").read_bytes()
     if hashlib.sha256(tensors).hexdigest() != meta["tensors_sha256"]:
         raise ValueError("its arrays do not match their checksum")
@@ -100,12 +100,12 @@ def _stems(folder: Path) -> list[str]:
 
 
 def why_not_written(error: OSError) -> str:
-    """The reason in plain words."""
+    """Return the reason of the error in plain words."""
     return "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else str(error.strerror or error)
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Under another name first, on the disk, then renamed: a reader sees the old file or the new one, whole."""
+    """Write under a temporary name, flush to the disk and rename: a reader sees the old or the new file whole."""
     temporary = path.with_name(path.name + ".part")
     try:
         with temporary.open("wb") as stream:
@@ -118,6 +118,6 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(folder)  # the new name, too, outlives a power cut
+        os.fsync(folder)  # the new name, too, survives a power failure
     finally:
         os.close(folder)

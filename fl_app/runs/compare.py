@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Several policies on the same seeds: same data split, same first weights, same channel draws; one table, one figure.
+"""Compare several policies on the same seeds: same data split, same first weights, same channel draws.
+
+The result is one table and one figure:
 
     FOLDER/fair-k-seed1/ ...   one run each      FOLDER/compare.json  compare.md  compare.png
 
-A second call with the same folder repeats no finished run, and resumes one that was stopped.
+A second call with the same folder repeats no finished run, and resumes a run that was stopped.
 """
 
 from __future__ import annotations
@@ -21,13 +23,13 @@ from fl_app.runs import figures
 from fl_app.runs.checkpoints import write_atomically
 from fl_app.runs.run_folder import RunError, RunFolder
 
-# What may differ between two calls without changing a result.
+# Settings that may differ between two calls, as they do not change a result.
 HOW_NOT_WHAT: dict[str, Any] = {"out": "", "workers": 0, "checkpoint_every": 1}
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One run of a comparison."""
+    """Describe one run of a comparison."""
 
     policy: str
     seed: int
@@ -43,7 +45,7 @@ class Entry:
 
 
 def plan(settings: Settings, policies: Sequence[str], seeds: Sequence[int], path: Path) -> list[Entry]:
-    """All runs, seed by seed, so that a comparison stopped half way has whole seeds to show."""
+    """Return all runs in the order of the seeds, so that a stopped comparison has whole seeds to show."""
     entries = []
     for seed in seeds:
         for policy in policies:
@@ -56,9 +58,14 @@ def plan(settings: Settings, policies: Sequence[str], seeds: Sequence[int], path
 def compare(
     entries: Sequence[Entry], path: Path, next_run: Callable[[], None], train_one: Callable[[Entry], None]
 ) -> dict[str, Any]:
-    """Train what is not trained yet, and return the comparison.
+    """Train the runs that are not finished, and return the comparison.
 
-    next_run: called for each run, also for one that is finished already; train_one: makes a run's folder, and fills it.
+    Parameters
+    ----------
+    next_run
+        Called before each run, even before one that is already finished.
+    train_one
+        Makes the folder of a run and trains it.
     """
     for entry in entries:
         folder = entry.folder
@@ -73,7 +80,7 @@ def compare(
 
 
 def conclude(entries: Sequence[Entry], path: Path) -> dict[str, Any]:
-    """The table and the figure of finished runs."""
+    """Write the table and the figure of finished runs, and return the comparison."""
     by_policy: dict[str, list[Entry]] = {}
     for entry in entries:
         by_policy.setdefault(entry.policy, []).append(entry)
@@ -109,7 +116,7 @@ COLUMNS = ("policy", "accuracy %", "each seed %", "mean AoU", "oldest", "vote er
 
 
 def table_rows(outcome: dict[str, Any]) -> list[tuple[str, ...]]:
-    """One row for each policy, the most accurate first: the columns are COLUMNS."""
+    """Return one row for each policy, the most accurate first; COLUMNS names the columns."""
     ordered = sorted(outcome["policies"].items(), key=lambda item: -item[1]["test_accuracy"])
     return [
         (
@@ -127,6 +134,6 @@ def table_rows(outcome: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def markdown(outcome: dict[str, Any]) -> str:
-    """The table for a page of documentation."""
+    """Return the table as Markdown."""
     rows = [COLUMNS, tuple("---" for _ in COLUMNS), *table_rows(outcome)]
     return "".join("| " + " | ".join(row) + " |\n" for row in rows)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rounds' figures for TensorBoard, where it is installed."""
+"""Write the figures of the rounds for TensorBoard if it is installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fl_app.runs.metrics import RoundFigures
 
 
 class Events:
-    """Writes every figure of a round as a scalar. Without TensorBoard it does nothing: metrics.jsonl has it all."""
+    """Write every figure of a round as a scalar. Without TensorBoard this does nothing: metrics.jsonl has them all."""
 
     def __init__(self, folder: Path, rounds_done: int) -> None:
         self._writer: Any = None
@@ -21,12 +21,12 @@ class Events:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             return
-        # Rounds after the checkpoint will be written again: TensorBoard is told to forget them.
+        # Rounds after the checkpoint will be written again, so TensorBoard must forget them.
         self._writer = SummaryWriter(str(folder), purge_step=rounds_done or None)
         threading.excepthook = _leave_to_the_writer
 
     def add(self, row: RoundFigures) -> None:
-        """OSError if an earlier round could not be written, on a full disk say."""
+        """Write the figures of a round; raise OSError if an earlier round could not be written (full disk, say)."""
         if self._writer is None:
             return
         for name, value in asdict(row).items():
@@ -35,11 +35,11 @@ class Events:
 
     def close(self) -> None:
         if self._writer is not None:
-            with contextlib.suppress(OSError):  # metrics.jsonl has it all, and is checked
+            with contextlib.suppress(OSError):  # metrics.jsonl has all figures, and its errors are reported
                 self._writer.close()
 
 
 def _leave_to_the_writer(fault: threading.ExceptHookArgs) -> None:
-    """TensorBoard writes in a thread of its own and raises its faults once more in `add`: once is enough."""
+    """Hide errors of TensorBoard's own thread, as TensorBoard raises them again in `add`."""
     if not (isinstance(fault.exc_value, OSError) and type(fault.thread).__module__.startswith("tensorboard.")):
         threading.__excepthook__(fault)

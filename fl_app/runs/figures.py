@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The pictures of a run and of a comparison. Drawn without a window system."""
+"""Draw the figures of a run and of a comparison, without a window system."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fl_app.runs.metrics import RoundFigures
 
 DPI = 130
-# Okabe and Ito's colours, which people with any colour vision tell apart.
+# Colours of Okabe and Ito, which people with any colour vision can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 
@@ -24,7 +24,7 @@ Points = tuple[list[int], list[float]]
 
 
 def draw_curves(rows: Sequence[RoundFigures], path: Path) -> None:
-    """Test accuracy, loss and (one-bit) vote errors over the rounds."""
+    """Draw test accuracy, loss and (one-bit) vote errors over the rounds."""
     errors = _points(rows, lambda row: None if row.vote_error_rate is None else 100 * row.vote_error_rate)
     figure, axes = _canvas(3 if errors[0] else 2)
     _line(axes[0], _points(rows, lambda row: _percent(row.test_accuracy)), "test set", 0, marker=True)
@@ -40,7 +40,7 @@ def draw_curves(rows: Sequence[RoundFigures], path: Path) -> None:
 
 
 def draw_aou(rows: Sequence[RoundFigures], path: Path) -> None:
-    """How old the server's knowledge of a gradient entry is: mean and oldest."""
+    """Draw the mean and the largest age of the server's gradient entries over the rounds."""
     figure, axes = _canvas(1)
     _line(axes[0], _points(rows, lambda row: row.max_aou), "oldest entry", 1)
     _line(axes[0], _points(rows, lambda row: row.mean_aou), "mean over all entries", 0)
@@ -50,7 +50,7 @@ def draw_aou(rows: Sequence[RoundFigures], path: Path) -> None:
 
 
 def draw_participation(times_sent: NDArray[np.int32], path: Path) -> None:
-    """How often each entry went over the air, from the most to the least frequent."""
+    """Draw how often each entry went over the air, from the most to the least frequent."""
     figure, axes = _canvas(1)
     d, ordered = times_sent.size, np.sort(times_sent)[::-1]
     shown = np.unique(np.linspace(0, d - 1, 2000).astype(np.int64))
@@ -67,7 +67,7 @@ def draw_participation(times_sent: NDArray[np.int32], path: Path) -> None:
 
 
 def draw_comparison(runs: Mapping[str, Sequence[Sequence[RoundFigures]]], path: Path) -> None:
-    """Accuracy and mean age of several policies: the mean over the seeds, and a band from the least to the greatest."""
+    """Draw accuracy and mean age of several policies: the mean over the seeds, and a band from smallest to largest."""
     figure, axes = _canvas(2)
     panels: list[tuple[Axes, Callable[[RoundFigures], float | None], str]] = [
         (axes[0], lambda row: _percent(row.test_accuracy), "test accuracy (%)"),
@@ -99,7 +99,7 @@ def _line(axes: Axes, points: Points, label: str, number: int, marker: bool = Fa
 
 
 def _points(rows: Sequence[RoundFigures], value: Callable[[RoundFigures], float | None]) -> Points:
-    """(rounds done, value) wherever there is a value."""
+    """Return (rounds done, value) for each round that has a value."""
     pairs = [(row.round + 1, number) for row in rows if (number := value(row)) is not None]
     return [done for done, _ in pairs], [number for _, number in pairs]
 
@@ -119,6 +119,6 @@ def _save(figure: Figure, axes: Sequence[Axes], path: Path) -> None:
 
 
 def _from_zero(axes: Axes) -> None:
-    """All our quantities start at zero; a curve that hardly changes then needs some room above it."""
+    """Start the axis at zero, as all quantities do, and leave some room above a curve that hardly changes."""
     axes.set_ylim(0, 1.08 * axes.dataLim.ymax or 1)
     axes.grid(alpha=0.3)

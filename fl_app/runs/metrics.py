@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A round's figures, one line of metrics.jsonl each, and what they come to over a run."""
+"""Hold the figures of a round, one line of metrics.jsonl each, and summarise them over a run."""
 
 from __future__ import annotations
 
@@ -9,48 +9,49 @@ from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
-# Wall-clock times: all other figures are the same, bit for bit, whenever a run is repeated.
+# Wall-clock times. All other figures are the same, bit for bit, when a run is repeated.
 TIMING_KEYS = ("train_seconds", "air_cpu_seconds", "seconds")
 
 
 @dataclass(frozen=True)
 class RoundFigures:
-    """One round. None stands for what this round did not measure."""
+    """Hold the figures of one round. None means that this round did not measure the value."""
 
-    round: int  # t, from 0
-    k: int  # entries sent; d in round 0
+    round: int  # round number t, from 0
+    k: int  # number of entries sent; d in round 0
     loss: float | None  # mean over the local steps of the clients that were heard
     test_accuracy: float | None  # 0..1, after the round's update
     test_loss: float | None
-    mean_aou: float  # rounds, over the d entries, after the round
+    mean_aou: float  # rounds, mean over the d entries, after the round
     max_aou: int
     participation: float  # share of the d entries that were sent at least once after round 0, which sends all
-    dropped_clients: int  # their gradients were not finite
-    vote_error_rate: float | None  # one-bit: received sign against the true majority; ties do not count
+    dropped_clients: int  # number of clients whose gradients were not finite
+    # one-bit mode: share of received signs that differ from the true majority; ties do not count
+    vote_error_rate: float | None
     votes_compared: int
-    symbols: int  # OFDM symbols on the air
-    air_seconds: float  # how long they last
+    symbols: int  # number of OFDM symbols on the air
+    air_seconds: float  # duration of these symbols
     snr_db: float | None
     pmepr_db: float | None
-    train_seconds: float  # wall clock: waiting for the clients
+    train_seconds: float  # wall-clock time of waiting for the clients
     air_cpu_seconds: float  # processor time of the simulated air
-    seconds: float  # wall clock: the whole round
-    # Over the link alone; runs of before it was there lack them.
-    absent_clients: int = 0  # not there, later than the deadline, or not heard
-    downlink_bytes: int | None = None  # to each client, the mean; the model itself has 4d
+    seconds: float  # wall-clock time of the whole round
+    # These two have a value only over the link; older runs lack them.
+    absent_clients: int = 0  # number of clients that were not connected, missed the deadline, or were not heard
+    downlink_bytes: int | None = None  # mean over the clients; the model itself has 4d bytes
 
     def line(self) -> str:
-        """The round as one line of JSON; infinities and NaN, which JSON lacks, become null."""
+        """Return the round as one line of JSON; infinities and NaN, which JSON lacks, become null."""
         return json.dumps({key: _json_value(value) for key, value in asdict(self).items()}) + "\n"
 
 
 def rows_from(values: Iterable[dict[str, Any]]) -> list[RoundFigures]:
-    """Rounds from what `asdict` or a line of metrics.jsonl holds."""
+    """Make rounds from dictionaries as `asdict` or a line of metrics.jsonl gives them."""
     return [RoundFigures(**value) for value in values]
 
 
 def read_lines(text: str) -> list[RoundFigures]:
-    """Rounds from metrics.jsonl, up to the first line that is not whole (a run that was killed while writing it)."""
+    """Return the rounds in metrics.jsonl up to the first incomplete line, which a killed run may leave."""
     names = {field.name for field in fields(RoundFigures)}
     needed = {field.name for field in fields(RoundFigures) if field.default is MISSING}
     rows: list[RoundFigures] = []
@@ -66,12 +67,12 @@ def read_lines(text: str) -> list[RoundFigures]:
 
 
 def without_times(row: RoundFigures) -> dict[str, Any]:
-    """What two runs of the same seed must share."""
+    """Return the figures that two runs with the same seed must share."""
     return {key: value for key, value in asdict(row).items() if key not in TIMING_KEYS}
 
 
 def summary(rows: Sequence[RoundFigures]) -> dict[str, Any]:
-    """A run in a few numbers: the state after the last round, and sums over all."""
+    """Summarise a run: the state after the last round, and sums over all rounds."""
     if not rows:
         return {"rounds": 0}
     last = rows[-1]
@@ -102,12 +103,12 @@ def summary(rows: Sequence[RoundFigures]) -> dict[str, Any]:
 
 
 def last_known(values: Sequence[float | None]) -> float | None:
-    """The latest value that was measured."""
+    """Return the latest value that was measured."""
     return next((value for value in reversed(values) if value is not None), None)
 
 
 def _mean_power_db(values_db: Sequence[float]) -> float | None:
-    """Of rounds whose channels fade: the last one alone says little."""
+    """Return the mean power in dB over the rounds: in fading, the last round alone says little."""
     if not values_db:
         return None
     return 10 * math.log10(sum(10 ** (value / 10) for value in values_db) / len(values_db))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From settings to the pieces of a run: data, partition, model, policy. The same settings make the same pieces."""
+"""Make the parts of a run from its settings: data, partition, model, policy. The same settings make the same parts."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from fl_app.data.partition_plot import plot_partition
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """All that the server's side starts round 0 from."""
+    """Hold all that the server needs to start round 0."""
 
     task: Task
-    data_of: Callable[[int], Samples]  # makes a client's samples, so that only the process that trains it keeps them
+    data_of: Callable[[int], Samples]  # makes a client's samples, so that only the process that trains it holds them
     test: Samples
     server: Server
     buffers: Buffers
-    fingerprint: str  # of data, split and first weights: a run must not go on with others
+    fingerprint: str  # identifies data, split and first weights: a run must not go on with others
     plot: Callable[[Path], None]  # draws the partition
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedClient:
-    """All that one client starts from."""
+    """Hold all that one client needs to start."""
 
     task: Task
     samples: Samples
     d: int
-    fingerprint: str  # the server's, if both have the same data, split and first weights
+    fingerprint: str  # equals the server's if both have the same data, split and first weights
 
 
 @dataclass(frozen=True, eq=False)
 class _Common:
-    """What server and clients both need."""
+    """Hold what server and clients both need."""
 
     dataset: Dataset
     parts: list[NDArray[np.int64]]
@@ -64,7 +64,7 @@ class _Common:
 
 
 def prepare(settings: Settings) -> Prepared:
-    """Return what a server needs: data, model and policy. Clients that it trains itself get their samples from it."""
+    """Prepare the server: data, model and policy. Clients that it trains itself get their samples from the result."""
     common = _prepare_common(settings)
     dataset, parts = common.dataset, common.parts
     return Prepared(
@@ -79,7 +79,7 @@ def prepare(settings: Settings) -> Prepared:
 
 
 def prepare_client(settings: Settings, client: int) -> PreparedClient:
-    """Return what one client needs: its own samples and the task. It has no server, no air and no test set."""
+    """Prepare one client: its own samples and the task. It has no server, no air and no test set."""
     common = _prepare_common(settings)
     return PreparedClient(common.task, common.samples_of(client), common.w.size, common.fingerprint())
 
@@ -129,7 +129,7 @@ def _server(settings: Settings, w: NDArray[np.float32]) -> Server:
 
 
 def _load(settings: Settings) -> Dataset:
-    """The data set, or a random part of it that depends on the seed alone."""
+    """Load the data set, or a random part of it that depends on the seed alone."""
     data, seed = settings.data, settings.run.seed
     dataset = load_dataset(data.name, data.root or None, download=data.download)
     if 0 < data.limit < len(dataset.train_labels):
@@ -150,7 +150,7 @@ def _split(settings: Settings, dataset: Dataset) -> list[NDArray[np.int64]]:
 
 
 def _fingerprint(dataset: Dataset, parts: Sequence[NDArray[np.int64]], w: NDArray[np.float32]) -> str:
-    # Mean and standard deviation are counted over every pixel: they stand for the images, without hashing them all.
+    # Mean and standard deviation depend on every pixel: they stand for the images, so that no image is hashed.
     digest = hashlib.sha256(repr((dataset.name, dataset.mean, dataset.std)).encode())
     for labels_or_indices in (dataset.train_labels, dataset.test_labels, *parts):
         digest.update(labels_or_indices.tobytes())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The report of a run: pictures, and one HTML file with all of it that opens anywhere, offline."""
+"""Write the report of a run: figures, and one HTML file that contains everything and opens offline."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ caption { text-align: left; font-weight: 600; } code { background: #f2f2f2; padd
 
 
 def write_report(folder: RunFolder) -> Path:
-    """Draw a run's pictures and write report.html, from what its folder holds. Also for a run that is not finished."""
+    """Draw a run's figures and write report.html from its folder, for an unfinished run too."""
     rows = folder.rows()
     if not rows:
         raise RunError(f"{folder.path} has no rounds yet: nothing to report")
@@ -53,7 +53,7 @@ def write_report(folder: RunFolder) -> Path:
 
 
 def result_lines(result: dict[str, Any]) -> list[tuple[str, str]]:
-    """A result as people read it: what, and how much with its unit."""
+    """Return a result for people: pairs of a name and a value with its unit."""
     lines = [("policy", result["policy"]), ("rounds", str(result["rounds"]))]
     if "d" in result:
         lines.append(("entries sent in a round", f"k = {result['k']:,} of d = {result['d']:,}"))
@@ -74,7 +74,7 @@ def result_lines(result: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append(("dropped clients", f"{result['dropped_clients']} times: gradients not finite"))
     if result.get("absent_clients"):
         lines.append(("absent clients", f"{result['absent_clients']} times: not there, or too late"))
-    down = result.get("downlink_bytes")  # results of before there was a link lack it
+    down = result.get("downlink_bytes")  # results from before the link existed lack it
     if down:
         whole = 4 * result["d"]
         lines.append(
@@ -88,7 +88,7 @@ def result_lines(result: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def result_table(result: dict[str, Any]) -> Table:
-    """The result for a terminal."""
+    """Return the result as a table for a terminal."""
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()

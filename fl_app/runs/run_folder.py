@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A run is a folder: what was asked for, what came out round by round, and what it takes to go on.
+"""Keep a run in a folder: its settings, the figures of each round, and the state from which it can go on.
 
 config.toml  metrics.jsonl  result.json  checkpoints/  events/  *.png  report.html
 """
@@ -25,16 +25,16 @@ RUNS = Path("runs")
 
 
 class RunError(RuntimeError):
-    """The run's folder is not what it should be; the message says what to do."""
+    """The run's folder is not as expected; the message says what to do."""
 
 
 class RunFolder:
-    """The files of one run."""
+    """Read and write the files of one run."""
 
     def __init__(self, path: Path) -> None:
         self._place(path)
-        self._has_own_name = False  # made up by us, so that another one will do as well
-        self._planned: Settings | None = None  # without what only one machine's command line says
+        self._has_own_name = False  # True if this class chose the name, so that another name will do as well
+        self._planned: Settings | None = None  # settings without what only the command line of one machine says
 
     def _place(self, path: Path) -> None:
         self.path = path
@@ -47,14 +47,14 @@ class RunFolder:
 
     @classmethod
     def create(cls, settings: Settings, path: Path | None = None) -> RunFolder:
-        """A new folder for a run of these settings; one that holds a run already is not touched."""
+        """Make a new folder for a run with these settings; a folder that already holds a run is not changed."""
         folder = cls.plan(settings, path)
         folder.begin(settings)
         return folder
 
     @classmethod
     def plan(cls, settings: Settings, path: Path | None = None) -> RunFolder:
-        """The folder that a new run will have: it can be made, but is not there before `begin`."""
+        """Name the folder of a new run and check that it can be made; `begin` makes it."""
         named = path or (Path(settings.run.out) if settings.run.out else None)
         folder = cls(named or _fresh_name(settings))
         folder._has_own_name, folder._planned = named is None, settings
@@ -66,7 +66,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """The folder of an earlier run."""
+        """Open the folder of an earlier run."""
         folder = cls(path)
         if not folder.config.is_file():
             raise RunError(f"{path} is not the folder of a run: it has no config.toml")
@@ -74,7 +74,7 @@ class RunFolder:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a run to go on with."""
+        """Say whether the folder holds a run that can go on."""
         return self.config.is_file()
 
     @property
@@ -82,23 +82,23 @@ class RunFolder:
         return f"fl_app resume {shlex.quote(str(self.path))}"
 
     def begin(self, settings: Settings) -> None:
-        """Make the folder, once there is something to keep. In an earlier run's folder, note how many rounds it has."""
+        """Make the folder when there is something to keep; in an earlier run's folder, update the number of rounds."""
         with self.writing(f"write {self.config}"):
             if self.exists:
                 own = self.settings()
                 if own.run.rounds != settings.run.rounds:
                     write_atomically(self.config, own.with_values(run={"rounds": settings.run.rounds}).toml().encode())
-                    self.result.unlink(missing_ok=True)  # it is the shorter run's result
+                    self.result.unlink(missing_ok=True)  # it holds the shorter run's result
                 return
             if self._has_own_name and self.path.exists():  # another run was started in the same second
                 self._place(_fresh_name(settings))
             self.path.mkdir(parents=True, exist_ok=True)
-            # Without `out`: the file, given to `fl_app train` once more, makes another run, not this one again.
+            # Without `out`, so that `fl_app train` with this file makes another run, not this one again.
             planned = self._planned or settings
             write_atomically(self.config, planned.with_values(run={"out": ""}).toml().encode())
 
     def with_rounds(self, settings: Settings, rounds: int) -> Settings:
-        """Settings with so many rounds, of which some are to come; or as many as this run has, if it is finished."""
+        """Return the settings with this number of rounds: more than were played, or as many as a finished run has."""
         checkpoint = self.latest()
         done = 0 if checkpoint is None else checkpoint.rounds_done
         is_this_run = rounds == settings.run.rounds and self.read_result() is not None
@@ -112,11 +112,11 @@ class RunFolder:
         return load_settings(self.config)
 
     def rows(self) -> list[RoundFigures]:
-        """The rounds so far, as far as they were written whole."""
+        """Return the rounds so far, up to the last one that was written whole."""
         return read_lines(self.metrics.read_text(encoding="utf-8")) if self.metrics.exists() else []
 
     def start_metrics(self, rows: Sequence[RoundFigures]) -> None:
-        """Begin metrics.jsonl with the rounds that a checkpoint covers; what came after is computed once more."""
+        """Begin metrics.jsonl with the rounds that a checkpoint covers; later rounds are computed again."""
         with self.writing(f"write {self.metrics}"):
             write_atomically(self.metrics, "".join(row.line() for row in rows).encode())
 
@@ -135,7 +135,7 @@ class RunFolder:
             write_atomically(self.result, (json.dumps(result, indent=2) + "\n").encode())
 
     def read_result(self) -> dict[str, Any] | None:
-        """What a finished run came to; None where it is not finished."""
+        """Return the result of a finished run; None if the run is not finished."""
         try:
             result: dict[str, Any] = json.loads(self.result.read_text(encoding="utf-8"))
         except (OSError, json.JSONDecodeError):
@@ -144,7 +144,7 @@ class RunFolder:
 
     @contextmanager
     def writing(self, what: str) -> Iterator[None]:
-        """What the system refuses is said in a sentence, with the way on."""
+        """Turn an OSError into a RunError that says what failed and what to do."""
         try:
             yield
         except OSError as error:
@@ -153,18 +153,18 @@ class RunFolder:
 
 
 def _make_and_remove(path: Path) -> None:
-    """Find out now whether a folder can be made; those that were missing are missing again afterwards."""
+    """Check that a folder can be made, and remove the folders that the check has made."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     if not os.access(path, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     for folder in missing:
-        with contextlib.suppress(OSError):  # somebody has begun to use it
+        with contextlib.suppress(OSError):  # another process has begun to use it
             folder.rmdir()
 
 
 def _fresh_name(settings: Settings) -> Path:
-    """runs/20260131-142530-letters-fair-k, with a number behind it if two start in the same second."""
+    """Return runs/20260131-142530-letters-fair-k, with a number behind it if two runs start in the same second."""
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     stem = f"{stamp}-{settings.data.name}-{settings.selection.policy}"
     names = [stem, *(f"{stem}-{number}" for number in range(2, 100))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The training loop: Algorithm 1 of the paper, line by line, with checkpoints around it."""
+"""Run the training loop: Algorithm 1 of the paper, line by line, with checkpoints."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from fl_app.runs.metrics import RoundFigures, rows_from, summary
 from fl_app.runs.prepare import Prepared, prepare
 from fl_app.runs.run_folder import RunError, RunFolder
 
-LOST_ROUNDS_ALLOWED = 3
+LOST_ROUNDS_ALLOWED = 3  # rounds in a row without an update after which the training ends
 BUFFER_PREFIX = "buffer."
 
 
 class TrainingError(RuntimeError):
-    """The training itself cannot go on; the message says why and what to change."""
+    """The training cannot go on; the message says why and what to change."""
 
 
 class Training:
-    """The state of a run between two rounds, and one round after the other."""
+    """Hold the state of a run between two rounds, and play one round after the other."""
 
     def __init__(self, server: Server, workers: Workers, air: Air, buffers: Buffers, n_clients: int) -> None:
         self.server, self.workers, self.air, self.buffers = server, workers, air, buffers
@@ -42,13 +42,13 @@ class Training:
         self.lost_in_a_row = 0
 
     def play_round(self, evaluate: bool) -> RoundFigures:
-        """Round t of Algorithm 1."""
+        """Play round t of Algorithm 1."""
         server, t, started = self.server, len(self.rows), time.perf_counter()
         k = server.selected.size
-        # The server broadcasts w_t and S_t; every client trains, and keeps the entries where S_t = 1.
+        # The server broadcasts w_t and S_t. Every client trains and keeps the entries where S_t = 1.
         reports = self.workers.train(Broadcast(t, server.w, server.selected))
         train_seconds = time.perf_counter() - started
-        # All clients with finite gradients transmit at once, and the air adds them up.
+        # All clients with finite gradients transmit at once, and the air adds up their signals.
         sending = [report for report in reports if report.transmits]
         air_started = time.process_time()
         uplink = self._uplink(sending, t) if sending else None
@@ -95,7 +95,7 @@ class Training:
         return self.air.uplink(payload, np.array([report.client for report in sending], np.int64), t)
 
     def _vote_errors(self, sending: Sequence[ClientReport], uplink: Uplink) -> tuple[int, int]:
-        """Compare the soft votes with the majority of those that were heard, if their votes are known here."""
+        """Compare the soft votes with the majority of the heard clients; return (0, 0) if their votes are unknown."""
         heard = set(uplink.heard.tolist())
         known = [report.payload for report in sending if report.client in heard and report.payload is not None]
         if not self.air.scheme.decides or not known or len(known) < len(heard):
@@ -104,7 +104,7 @@ class Training:
         return vote_error_rate(np.stack(known)[:, entries], uplink.received[entries]) if entries.any() else (0, 0)
 
     def _evaluate(self, t: int) -> tuple[float, float]:
-        """Accuracy and loss on the test set, with batch norm's statistics (if any) as the clients measure them now."""
+        """Return accuracy and loss on the test set, with the batch-norm statistics that the clients measure now."""
         if self.buffers:
             measured = self.workers.measure(t, self.server.w)
             finite = [own for own in measured if all(np.isfinite(buffer).all() for buffer in own.values())]
@@ -112,7 +112,7 @@ class Training:
         return self.workers.evaluate(self.server.w, self.buffers)
 
     def checkpoint(self, fingerprint: str) -> Checkpoint:
-        """All that `restore` needs: everything else follows from the settings."""
+        """Return all that `restore` needs; everything else follows from the settings."""
         arrays = {**self.server.arrays(), **{BUFFER_PREFIX + name: array for name, array in self.buffers.items()}}
         state = {
             "fingerprint": fingerprint,
@@ -146,11 +146,28 @@ def train(
 ) -> dict[str, Any] | None:
     """Train from the folder's latest checkpoint, or from the beginning, to the last round.
 
-    workers: who computes the clients; processes on this machine unless given. They are closed in the end.
-    air: the one that the settings name unless given. It is open during the training, and closed in the end.
-    before_keeping: called once, when the first round is over and about to be written. A folder that was only planned
-    is made then, and not before.
-    Returns the result, or None if `should_stop` ended it after a round; the folder then has a checkpoint to go on from.
+    Parameters
+    ----------
+    settings
+        Settings of the run.
+    folder
+        Folder of the run; it may be planned only.
+    on_round
+        Called with the figures of each round.
+    should_stop
+        Asked after each round; True ends the training there.
+    workers
+        Compute the clients; by default processes on this machine. They are closed at the end.
+    before_keeping
+        Called once, after the first round and before its figures are written. A folder that was only planned is made
+        then, and not before.
+    air
+        By default the air that the settings name. It is open during the training, and closed at the end.
+
+    Returns
+    -------
+    dict or None
+        The result, or None if `should_stop` ended the training; the folder then has a checkpoint to go on from.
     """
     result = folder.read_result()
     if result is not None and result["rounds"] == settings.run.rounds:
@@ -222,19 +239,19 @@ def _train_on(
 
 
 def _is_evaluated(done: int, run: RunSection) -> bool:
-    """Whether the model is tested after so many rounds."""
+    """Say whether the model is tested after this number of rounds."""
     return done in (1, run.rounds) or done % run.eval_every == 0
 
 
 def rows_of_a_longer_run(rows: Sequence[RoundFigures], run: RunSection) -> list[RoundFigures]:
-    """The rounds so far as this run has them: a shorter run also tested the model after its own last round."""
+    """Return the rounds as a longer run has them: a shorter run also tested the model after its own last round."""
     return [
         row if _is_evaluated(row.round + 1, run) else replace(row, test_accuracy=None, test_loss=None) for row in rows
     ]
 
 
 def result_of(settings: Settings, folder: RunFolder, server: Server, rows: Sequence[RoundFigures]) -> dict[str, Any]:
-    """A run's outcome for people and scripts."""
+    """Return a run's result for people and scripts."""
     return {
         "run": str(folder.path),
         "policy": settings.selection.policy,

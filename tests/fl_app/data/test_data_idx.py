@@ -62,7 +62,7 @@ DAMAGE = {
     "in the header": (GOOD[:10], "truncated: 10 bytes"),
     "one byte short": (GOOD[:-1], "truncated: 199 bytes of data"),
     "one byte long": (GOOD + b"x", "damaged: 201 bytes of data"),
-    "labels for images": (idx_bytes(np.zeros(50, np.uint8)), "starts with 00000801, not 00000803"),
+    "labels for images": (idx_bytes(np.zeros(50, np.uint8)), "starts with 00000801, not with 00000803"),
     "floats": (b"\0\0\x0d\x03" + GOOD[4:], "starts with 00000d03"),
     "a web page": (b"<!DOCTYPE html><html><body>not found", "not an idx file"),
     "a huge size": (GOOD[:4] + b"\xff" * 12, "truncated: 0 bytes of data"),
