@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One interface, several worlds: ideal, fading (formulas), waveform (the DSP core).
+"""Provide one interface to several airs: ideal, fading (formulas), waveform (the DSP core) and live ones.
 
 air = make_air(AirSettings(name="waveform", mode="onebit", snr_db=20.0), n_clients=2, seed=1)
 uplink = air.uplink(votes, np.array([0, 1]), t=0)

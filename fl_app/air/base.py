@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every air offers, be it a formula, a simulated waveform, a flowgraph or radios."""
+"""Define the interface of every air: a formula, a simulated waveform, a flowgraph or radios."""
 
 from __future__ import annotations
 
@@ -17,36 +17,37 @@ from oac_blocks.dsp.waveform.schemes import Scheme
 
 @dataclass(frozen=True, eq=False)
 class Uplink:
-    """What the server has of a round after the clients have transmitted."""
+    """Hold what the server has of a round after the clients have transmitted."""
 
     received: npt.NDArray[np.float32]  # (k,): what the scheme detects: soft votes, or the estimate of equation (7)
     heard: npt.NDArray[np.int64]  # numbers of the clients whose whole payload is in ``received``
-    symbols: int  # OFDM symbols used, sync symbols included
+    symbols: int  # number of OFDM symbols used, sync symbols included
     air_seconds: float
-    snr_db: float | None = None  # as measured by the server; None where nothing is measured
-    pmepr_db: float | None = None  # 99.9 % point over the clients' symbols; None where there is no waveform
-    of_heard: npt.NDArray[np.bool_] | None = None  # (k,): entries of the clients heard alone; None if all are
+    snr_db: float | None = None  # SNR as the server measures it; None if nothing is measured
+    pmepr_db: float | None = None  # 99.9 % point over the clients' symbols; None if there is no waveform
+    # (k,): True for an entry that holds the payloads of the heard clients alone; None if all entries do
+    of_heard: npt.NDArray[np.bool_] | None = None
 
     def entries_of_heard(self) -> npt.NDArray[np.bool_]:
         """Return which entries (k,) hold the payloads of the clients heard and of no other client.
 
-        A client that got lost between two bursts of a round is in some entries and not among those heard.
+        A client that is lost between two bursts of a round is in some entries, but is not one of the clients heard.
         """
         return np.ones(len(self.received), np.bool_) if self.of_heard is None else self.of_heard
 
 
 @dataclass(frozen=True)
 class Unseen:
-    """Payloads of k entries each that the server never has: every client hands its own to its own radio."""
+    """Stand for payloads of k entries that the server never has: every client gives its payload to its own radio."""
 
     k: int
 
 
 class Air(ABC):
-    """The channel adds up what the clients send. One call of ``uplink`` is one round.
+    """Add up what the clients send. One call of ``uplink`` is one round.
 
-    An air is a context manager: ``open`` starts what it needs (a flowgraph, radios), ``close`` ends it. The defaults
-    do nothing, and an air without memory has no state.
+    An air is a context manager: ``open`` starts what the air needs (a flowgraph, radios), and ``close`` ends it. The
+    default methods do nothing, and an air without memory has no state.
 
         with make_air(settings, n_clients, seed) as air:
             uplink = air.uplink(payload, clients, t)
@@ -55,10 +56,10 @@ class Air(ABC):
     scheme: Scheme
 
     def open(self) -> None:  # noqa: B027 (an air that needs nothing has nothing to open)
-        """Get ready for the first round. May be called again after ``close``."""
+        """Prepare for the first round. This may be called again after ``close``."""
 
     def close(self) -> None:  # noqa: B027
-        """End what ``open`` has started. May be called twice."""
+        """End what ``open`` has started. This may be called twice."""
 
     def __enter__(self) -> Self:
         self.open()
@@ -76,8 +77,8 @@ class Air(ABC):
         Parameters
         ----------
         payload : array of shape (participants, k), or Unseen
-            What the scheme's ``check`` accepts: float32 gradient entries, int8 votes. Any k from 1 on; round 0 sends
-            all d entries.
+            Values that the scheme's ``check`` accepts, such as float32 gradient entries or int8 votes. k is 1 or more;
+            round 0 sends all d entries.
         clients : int64 array of shape (participants,)
             Numbers of the clients, in the order of the rows.
         t : int
@@ -86,13 +87,13 @@ class Air(ABC):
         Returns
         -------
         Uplink
-            What was received, and which of the clients were heard.
+            The received values, and the numbers of the clients that were heard.
         """
 
     def state(self) -> dict[str, Any]:
-        """Return what a resumed run must know, as JSON: clocks that have walked, say."""
+        """Return the state that a resumed run needs, as JSON values: drifted clocks, for example."""
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Go on from ``state``, as an earlier run has returned it."""
-        require(state == {}, "state", state, "empty: this air remembers nothing")
+        """Go on from ``state``, which an earlier run has returned."""
+        require(state == {}, "state", state, "empty: this air has no state")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many entries go into a burst, and how long may a burst be? A longer payload goes out as several bursts."""
+"""Divide a payload into bursts: compute how long a burst may be and how many entries it carries."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from fl_app.air.settings import AirSettings
 from oac_blocks.dsp.checks import integer
 from oac_blocks.dsp.waveform.frame import FrameLayout
 
-_TIMING_SIGMAS = 4  # of the arrival's jitter must stay inside the prefix as well
-_LARGEST_TURN_RAD = 0.5  # of a client's phase over an analog burst, by its residual frequency: cos(0.5) = 0.88
+_TIMING_SIGMAS = 4  # standard deviations of the arrival jitter that must fit into the prefix as well
+_LARGEST_TURN_RAD = 0.5  # largest phase rotation of a client over an analog burst by its residual CFO: cos(0.5) = 0.88
 
 
 @dataclass(frozen=True)
 class Burst:
-    """Entries ``first`` to ``stop`` of the payload, and the frame that carries them."""
+    """Describe one burst: entries ``first`` to ``stop`` of the payload, and the frame that carries them."""
 
     first: int
     stop: int
@@ -32,24 +32,24 @@ class Burst:
 
 
 def early_samples(settings: AirSettings) -> int:
-    """How far into the prefix the server puts its FFT window: a third is for early clients, the rest for late ones.
+    """Return how many samples into the prefix the server puts its FFT window: a third of the prefix.
 
-    A burst that comes up to this much early, or up to the rest of the prefix less the channel's echoes late, is seen
-    whole.
+    That third is for early clients, the rest for late ones. The server sees a whole burst if it arrives early by no
+    more than this, or late by no more than the rest of the prefix less the channel's delay spread.
     """
     return settings.cp_samples // 3
 
 
 def longest_burst_symbols(settings: AirSettings) -> int:
-    """Symbols of the longest burst, sync symbols included, that these clocks allow.
+    """Return the largest number of symbols of a burst, sync symbols included, that these clocks allow.
 
-    Calibration aligns the middle of the burst, so a clock that is off moves the burst's ends by half its drift over
-    the burst; that and the jitter must fit before the FFT window (behind it there is twice the room, for echoes too).
-    With a coherent scheme the client's residual frequency, too, may turn its phase only so far.
+    Calibration aligns the middle of the burst. So a clock error moves the ends of the burst by half its drift over the
+    burst. This drift and the jitter must fit before the FFT window (after it there is twice the room, for multipath
+    too). In a coherent scheme, the client's residual frequency offset may also rotate its phase only so far.
     """
     symbols = settings.max_burst_symbols
     room = early_samples(settings) - _TIMING_SIGMAS * settings.timing_sigma_samples
-    # A prefix that holds not even the jitter cannot be helped by shorter bursts.
+    # If the prefix does not even hold the jitter, shorter bursts do not help.
     room = max(room, early_samples(settings) / 4)
     num = settings.numerology()
     if settings.clock_ppm > 0:
@@ -61,7 +61,7 @@ def longest_burst_symbols(settings: AirSettings) -> int:
 
 
 def plan(k: int, settings: AirSettings) -> list[Burst]:
-    """The bursts that carry k entries one after the other, as equal as can be."""
+    """Return the bursts that carry k entries one after the other, with lengths as equal as possible."""
     k, num = integer("k", k, 1), settings.numerology()
     payload_symbols = longest_burst_symbols(settings) - settings.groups
     capacity = max(1, payload_symbols * settings.scheme.entries_per_symbol(num) // settings.repeats)
@@ -71,11 +71,11 @@ def plan(k: int, settings: AirSettings) -> list[Burst]:
 
 
 def air_time(bursts: list[Burst]) -> tuple[int, float]:
-    """Symbols, sync symbols included, and seconds that the bursts take on the air."""
+    """Return the number of symbols, sync symbols included, and the seconds that the bursts take on the air."""
     return sum(burst.layout.symbols for burst in bursts), sum(burst.layout.seconds for burst in bursts)
 
 
 def layout(k: int, settings: AirSettings) -> FrameLayout:
-    """The frame that carries k entries."""
+    """Return the frame that carries k entries."""
     num = settings.numerology()
     return FrameLayout(settings.scheme.symbols_needed(k, num, settings.repeats), num, settings.groups)

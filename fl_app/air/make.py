@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which class is the air of this name? What needs GNU Radio or a radio is imported only when it is asked for."""
+"""Make the air with a given name. Airs that need GNU Radio or a radio are imported only when they are used."""
 
 from __future__ import annotations
 
@@ -29,9 +29,18 @@ _AIRS: dict[str, Callable[[AirSettings, int, int], Air]] = {
 
 
 def make_air(settings: AirSettings, n_clients: int, seed: int, radios: RadiosSection | None = None) -> Air:
-    """The air that ``settings.name`` names, for clients 0 to n_clients - 1. The seed is the run's.
+    """Make the air that ``settings.name`` names, for clients 0 to n_clients - 1; the air is not opened.
 
-    radios: the section [radios] of a config, for the air 'pluto'. Nothing is opened here.
+    Parameters
+    ----------
+    settings
+        Settings of the air.
+    n_clients
+        Number of clients.
+    seed
+        Seed of the run.
+    radios
+        Section [radios] of the config, for the air 'pluto'.
     """
     if settings.name not in ("ideal", "fading") and not len(null_bins(settings.numerology())):
         _log.warning(

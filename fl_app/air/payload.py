@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Is this what clients may hand to an air? Every air asks the same before it sends."""
+"""Check the payload and the client numbers; every air does this before it transmits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oac_blocks.dsp.waveform.schemes import Scheme
 def check_payload(
     payload: npt.ArrayLike | Unseen, clients: npt.ArrayLike, t: int, scheme: Scheme, n_clients: int
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """Return the payload (participants, k) as the scheme takes it, and the clients' numbers; ValueError if wrong."""
+    """Return the payload (participants, k) in the scheme's type, and the clients' numbers; ValueError if wrong."""
     integer("t", t, 0)
     require(not isinstance(payload, Unseen), "payload", "not known here", "the payloads of all clients")
     numbers, array = np.asarray(clients), np.asarray(payload)

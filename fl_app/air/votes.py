@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How often did the air decide against the clients' majority, and how often should it have?"""
+"""Count how often the air decided against the clients' majority, and compute the expected rate."""
 
 from __future__ import annotations
 
@@ -11,9 +11,16 @@ from oac_blocks.dsp.checks import require
 
 
 def vote_error_rate(votes: npt.ArrayLike, received: npt.ArrayLike) -> tuple[int, int]:
-    """(errors, compared): soft votes ``received`` (k,) whose sign is not that of the majority of ``votes`` (N, k).
+    """Count the soft votes ``received`` (k,) whose sign is not that of the majority of ``votes`` (N, k).
 
-    Entries without a majority (ties, or all abstained) are not compared; a received zero is an error.
+    Entries without a majority (ties, or all clients abstained) are not compared. A received zero is an error.
+
+    Returns
+    -------
+    errors : int
+        Number of compared entries with the wrong sign.
+    compared : int
+        Number of entries with a majority.
     """
     ballots, soft = _ballots(votes), np.asarray(received)
     require(soft.shape == ballots.shape[1:], "received", f"shape {soft.shape}", f"of shape {ballots.shape[1:]}")
@@ -24,15 +31,16 @@ def vote_error_rate(votes: npt.ArrayLike, received: npt.ArrayLike) -> tuple[int,
 
 
 def expected_vote_error_rate(votes: npt.ArrayLike, snr: float, repeats: int = 1) -> float:
-    """Mean error probability over the entries with a majority, in independent Rayleigh fading; NaN if there is none.
+    """Return the mean error probability in independent Rayleigh fading over the entries with a majority.
 
-    ``snr`` is linear: the energy of one client's subcarrier over the noise variance of a subcarrier.
+    ``snr`` is linear: the energy of one client's subcarrier over the noise variance of a subcarrier. The result is NaN
+    if no entry has a majority.
     """
     ballots = _ballots(votes)
     n_clients = len(ballots)
     plus = np.count_nonzero(ballots > 0, axis=0)
     minus = np.count_nonzero(ballots < 0, axis=0)
-    # Few outcomes, many entries: count each outcome once.
+    # There are few outcomes and many entries, so compute each outcome once.
     counts = np.bincount(plus * (n_clients + 1) + minus)
     outcome = np.flatnonzero(counts)
     k_plus, k_minus = np.divmod(outcome, n_clients + 1)

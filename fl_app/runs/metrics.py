@@ -36,7 +36,7 @@ class RoundFigures:
     train_seconds: float  # wall-clock time of waiting for the clients
     air_cpu_seconds: float  # processor time of the simulated air
     seconds: float  # wall-clock time of the whole round
-    # These two have a value only over the link; older runs lack them.
+    # Older runs lack these two figures; downlink_bytes has a value only over the link.
     absent_clients: int = 0  # number of clients that were not connected, missed the deadline, or were not heard
     downlink_bytes: int | None = None  # mean over the clients; the model itself has 4d bytes
 

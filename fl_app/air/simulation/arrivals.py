@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How far off does each client answer in round t? As a number assumes, as the closed loop leaves it, or as it comes.
+"""Give the arrival offset of each client in each round: as assumed, as the closed loop leaves it, or uncorrected.
 
-With the loop, virtual radios with these clocks are triggered, measured and corrected round by round, through the real
-estimators. Rounds are played from the first on, so that round t is the same whatever was asked before, in a resumed run
-too; a round of calibration alone does not count.
+With the loop, virtual radios with these clocks are triggered, measured and corrected in each round by the real
+estimators. Rounds are always played from the first one on, so that round t is the same whatever was asked before, in a
+resumed run too. A round of calibration alone does not count.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from oac_blocks.dsp.waveform.shared_slot import max_clients
 
 Floats = npt.NDArray[np.float64]
 
-_TURNAROUND_SECONDS = 0.02
+_TURNAROUND_SECONDS = 0.02  # seconds between trigger and answer
 _MOST_ROUNDS = 10_000_000
-_MOST_ACQUISITION_ROUNDS = 1000  # in a row, before it is said that these radios cannot be calibrated
-_QUIETEST_DB, _LOUDEST_DB = -10.0, 40.0  # that the virtual radios are made for
-_SNR_WITHOUT_NOISE_DB = 40.0
+_MOST_ACQUISITION_ROUNDS = 1000  # rounds in a row without a payload after which calibration has failed
+_QUIETEST_DB, _LOUDEST_DB = -10.0, 40.0  # range of the SNR for which the virtual radios are made
+_SNR_WITHOUT_NOISE_DB = 40.0  # SNR of the virtual radios if the settings have no noise
 
 
 class Arrivals:
-    """Offsets in samples, late is positive; NaN for a client that is silent because it is not calibrated."""
+    """Compute offsets in samples; a late client is positive, and a client that is silent as uncalibrated is NaN."""
 
     def __init__(self, settings: AirSettings, n_clients: int, seed: int) -> None:
         self._n_clients = n_clients
@@ -38,7 +38,7 @@ class Arrivals:
         self._known: list[Floats] = []
 
     def offsets(self, t: int) -> Floats:
-        """(n_clients,) in round t; what is assumed to be left comes on top, in ``path``."""
+        """Return the offsets (n_clients,) in round t; ``path`` adds the assumed timing error to them."""
         if self._loop is None:
             return np.zeros(self._n_clients)
         while len(self._known) <= t:

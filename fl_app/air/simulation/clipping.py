@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Cutting off what only an impulse of noise can be: a limit at a multiple of the median magnitude.
+"""Clip values that only an impulse of noise can explain, at a multiple of the median magnitude.
 
-The median does not move with the impulses, unlike a mean square, which with heavy-tailed noise does not even exist.
+The impulses do not move the median. They do move a mean square, which does not even exist for heavy-tailed noise.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import numpy.typing as npt
 
 
 def clip_entries(received: npt.NDArray[np.float32], level: float | None) -> npt.NDArray[np.float32]:
-    """Entries cut at ``level`` times their median magnitude; ``None`` leaves them alone."""
+    """Clip entries at ``level`` times their median magnitude; ``None`` leaves them unchanged."""
     if level is None:
         return received
     limit = level * float(np.median(np.abs(received)))
-    # A median of zero (nearly all abstained, no noise) says nothing about what is large.
+    # A median of zero (nearly all clients abstained, no noise) does not show which values are large.
     return received.clip(-limit, limit) if limit > 0 else received
 
 
 def limit_samples(samples: npt.NDArray[np.complex64], level: float | None) -> npt.NDArray[np.complex64]:
-    """Samples cut at ``level`` times their median magnitude, their phase kept; ``None`` leaves them alone."""
+    """Clip samples at ``level`` times their median magnitude and keep their phase; ``None`` leaves them unchanged."""
     if level is None:
         return samples
     magnitude = np.abs(samples)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rate error of each client's crystal in round t.
+"""Compute the rate error of each client's crystal in round t.
 
-The law is that of ``oac_blocks.dsp.channel.crystal``, in steps of one round, which counts as a second. The random
+The law is that of ``oac_blocks.dsp.channel.crystal``, in steps of one round, which counts as one second. The random
 numbers are drawn by round, so that the rate in round t does not depend on what was asked before.
 """
 
@@ -18,7 +18,7 @@ _ROUND_SECONDS = 1.0
 
 
 class RoundClocks:
-    """The crystals of all clients, round by round."""
+    """Hold the crystals of all clients, round by round."""
 
     def __init__(self, settings: AirSettings, n_clients: int, seed: int) -> None:
         self._walk_ppm, self._seed = settings.clock_walk_ppm, seed

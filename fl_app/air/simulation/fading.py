@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The air as a formula: equation (7) for entries, the exact statistics of FSK-MV for votes; no waveform.
+"""Compute the air by formulas: equation (7) for entries, the exact statistics of FSK-MV for votes; no waveform.
 
 Equation (7) is (sum_n h_n g_n + xi) / N over the N participants, with one real h_n of mean 1 for each client and round,
-and independent noise xi on each entry. A vote's two energies are drawn independently for each entry.
+and independent noise xi on each entry. The two energies of a vote are drawn independently for each entry.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Formula = Callable[["FadingAir", npt.NDArray[Any], npt.NDArray[np.int64], int], 
 
 
 class FadingAir(SimulatedAir):
-    """``profile``, clocks, timing and converter have no place in a formula and are not looked at."""
+    """Compute the uplink by formulas; they ignore ``profile``, clocks, timing and converter."""
 
     def uplink(self, payload: npt.NDArray[Any] | Unseen, clients: npt.NDArray[np.int64], t: int) -> Uplink:
         values, clients = self.check(payload, clients, t)
@@ -43,7 +43,7 @@ class FadingAir(SimulatedAir):
         total = np.zeros(entries.shape[1], np.float32)
         for row, client in zip(entries, clients, strict=True):
             total += draw_flat_gains(1, self.settings, stream(self.seed, "air gain", t, int(client))) * row
-        # Two entries share a subcarrier, as its real and imaginary part.
+        # Two entries share a subcarrier: its real and its imaginary part.
         pairs = self._noise(-(-len(total) // 2), 2 * levels.entry_noise_std**2, t)
         total += pairs.view(np.float32)[: len(total)]
         return total / np.float32(len(entries))
@@ -54,7 +54,7 @@ class FadingAir(SimulatedAir):
         clients: npt.NDArray[np.int64],  # noqa: ARG002 (which clients they are makes no difference)
         t: int,
     ) -> npt.NDArray[np.float32]:
-        """Energy for minus energy against, the mean over the copies, in units of one client's subcarrier."""
+        """Return energy for minus energy against, averaged over the copies, in units of one client's subcarrier."""
         noise_power = onebit_levels(self.settings).subcarrier_noise
         exponential = self.settings.fading == "rayleigh" and self.settings.noise_alpha == 2
         draw = self._exponential_energies if exponential else self._energies
@@ -64,7 +64,7 @@ class FadingAir(SimulatedAir):
     def _exponential_energies(
         self, speaks: npt.NDArray[np.bool_], noise_power: float, t: int, tone: int
     ) -> npt.NDArray[np.float32]:
-        """K Rayleigh gains and Gaussian noise add up to a Gaussian value, the energy of R of these is Erlang."""
+        """Draw energies: K Rayleigh gains and Gaussian noise add up to a Gaussian, and R such energies are Erlang."""
         rng = stream(self.seed, "air energy", t, tone)
         means = speaks.sum(axis=0, dtype=np.float32) + np.float32(noise_power)
         return means * rng.standard_gamma(self.settings.repeats, len(means), np.float32)
@@ -72,7 +72,7 @@ class FadingAir(SimulatedAir):
     def _energies(
         self, speaks: npt.NDArray[np.bool_], noise_power: float, t: int, tone: int
     ) -> npt.NDArray[np.float32]:
-        """Without the shortcut: the sum on the subcarrier, client by client, each at a phase of its own."""
+        """Draw energies without the shortcut: add up the clients on the subcarrier, each with its own phase."""
         settings, rng = self.settings, stream(self.seed, "air energy", t, tone)
         k = speaks.shape[1]
         energies = np.zeros(k, np.float32)
@@ -85,9 +85,9 @@ class FadingAir(SimulatedAir):
         return energies
 
     def _subcarriers(self, values: npt.NDArray[Any], clients: npt.NDArray[np.int64], t: int) -> npt.NDArray[np.float32]:
-        """Any scheme without a formula of its own: each subcarrier of each client with an independent gain.
+        """Receive any scheme without its own formula: each subcarrier of each client has an independent gain.
 
-        The gains of a coherent scheme are real, as the clients' precoding leaves them, and one for each client.
+        In a coherent scheme each client has one gain, and it is real, as the client's precoding leaves it.
         """
         settings, scheme, num = self.settings, self.scheme, self.settings.numerology()
         mean = mean_gain(settings, "flat") if scheme.coherent else 1.0
@@ -112,5 +112,5 @@ class FadingAir(SimulatedAir):
         return complex_alpha_stable(n, self.settings.noise_alpha, power, stream(self.seed, "air noise", *indices))
 
 
-# Schemes whose statistics are known in closed form; every other one goes subcarrier by subcarrier.
+# Formulas of the schemes whose statistics are known in closed form; every other scheme goes by subcarriers.
 FORMULAS: dict[str, Formula] = {"onebit": FadingAir._votes, "analog": FadingAir._mean}

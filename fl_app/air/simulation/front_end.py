@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What does the server's receiver make of the sum of all bursts? Noise, a converter, a limiter."""
+"""Apply the server's receiver to the sum of all bursts: noise, converter and limiter."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fl_app.air.simulation.clipping import limit_samples
 from fl_app.air.simulation.levels import Levels
 from oac_blocks.dsp.channel.multiple_access import Receiver
 
-# Full scale over the expected RMS of a part: 12 dB for the peaks of OFDM (one sample in 10^4 is beyond), 9.5 dB for a
-# channel that is better than its mean. The receiver sets it before it knows the burst.
+# Full scale over the expected RMS of a real or imaginary part: 12 dB for the peaks of OFDM (one sample in 10^4 is
+# higher) and 9.5 dB for a channel better than its mean. The receiver sets it before it knows the burst.
 CONVERTER_HEADROOM = 12.0
 
 
@@ -23,7 +23,7 @@ def receive(
     settings: AirSettings,
     rng: np.random.Generator,
 ) -> npt.NDArray[np.complex64]:
-    """The sum of the clients' signals with all that the receiver does to it."""
+    """Return the sum of the clients' signals after all effects of the receiver."""
     expected = expected_power(participants, settings) + levels.sample_noise
     receiver = Receiver(
         snr_db=levels.snr_db,
@@ -35,5 +35,8 @@ def receive(
 
 
 def expected_power(participants: int, settings: AirSettings) -> float:
-    """Mean power of a sync symbol's samples, where all participants use all subcarriers; fading of mean power 1."""
+    """Return the mean power of a sync symbol's samples, in which all participants use all subcarriers.
+
+    The fading has a mean power of 1.
+    """
     return participants * settings.active_subcarriers / settings.fft_size

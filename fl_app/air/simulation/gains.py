@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Analog mode: what is left of a client's channel after its precoding, and what is it on average?
+"""Compute the gain that remains of a client's channel after its precoding (analog mode), and its mean.
 
-The remaining gain is real: |h| after turning the phase alone, 0 or 1 after truncated inversion. The server divides by
+The remaining gain is real: |h| after a phase rotation alone, 0 or 1 after truncated inversion. The server divides by
 its mean, so that equation (7) holds with mu_c = 1.
 """
 
@@ -18,7 +18,7 @@ from oac_blocks.dsp.waveform.analog import precoder
 
 
 def mean_gain(settings: AirSettings, profile: str | None = None) -> float:
-    """Mean of the remaining gain over the fading, or over the subcarriers where nothing fades."""
+    """Return the mean of the remaining gain over the fading, or over the subcarriers if the channel does not fade."""
     delays = fading.PROFILES[settings.profile if profile is None else profile]
     if settings.fading == "none":
         gain = float(np.mean(_remaining(_fixed_response(settings, delays), settings)))
@@ -31,7 +31,7 @@ def mean_gain(settings: AirSettings, profile: str | None = None) -> float:
 
 
 def draw_flat_gains(n: int, settings: AirSettings, rng: np.random.Generator) -> npt.NDArray[np.float32]:
-    """Remaining gains of n clients in flat fading, divided by their mean: the h of equation (7) with mu_c = 1."""
+    """Draw remaining gains of n clients in flat fading, divided by their mean: h of equation (7) with mu_c = 1."""
     h = fading.gains((n,), settings.fading, rng, settings.rician_k_db)
     return (_remaining(h, settings) / mean_gain(settings, "flat")).astype(np.float32)
 
@@ -41,8 +41,8 @@ def _remaining(h: npt.NDArray[np.complex64], settings: AirSettings) -> npt.NDArr
 
 
 def _fixed_response(settings: AirSettings, delays: fading.DelayProfile) -> npt.NDArray[np.complex64]:
-    """Without fading the echoes are what the profile says: the response on the active subcarriers."""
-    nobody = np.random.default_rng(0)  # nothing is drawn
+    """Return the response on the active subcarriers without fading, when the paths are exactly the profile's."""
+    nobody = np.random.default_rng(0)  # a generator is required, but nothing is drawn from it
     num = settings.numerology()
     taps = fading.impulse_responses(1, delays, "none", num.sample_rate_hz, nobody)[0]
     ramps = np.exp(-2j * np.pi * num.subcarrier_frequencies()[:, None] * np.arange(len(taps)))
@@ -50,7 +50,7 @@ def _fixed_response(settings: AirSettings, delays: fading.DelayProfile) -> npt.N
 
 
 def _line_of_sight_power(settings: AirSettings, delays: fading.DelayProfile) -> float:
-    """Share of the mean power that does not fade: the first echo's line of sight."""
+    """Return the share of the mean power that does not fade: the line of sight of the first path."""
     if settings.fading == "rayleigh":
         return 0.0
     k = 10 ** (settings.rician_k_db / 10)
@@ -58,15 +58,15 @@ def _line_of_sight_power(settings: AirSettings, delays: fading.DelayProfile) -> 
 
 
 def _rician_mean(sight: float) -> float:
-    """Mean magnitude of a Rician gain of mean power 1 (Rayleigh, sqrt(pi)/2, for ``sight`` = 0)."""
+    """Return the mean magnitude of a Rician gain of mean power 1; ``sight`` = 0 is Rayleigh, sqrt(pi)/2."""
     scattered = 1 - sight
     y = sight / scattered
-    # The Laguerre function L_{1/2}(-y), in scaled Bessel functions that do not overflow.
+    # The Laguerre function L_{1/2}(-y), with scaled Bessel functions that do not overflow.
     laguerre = (1 + y) * scipy.special.i0e(y / 2) + y * scipy.special.i1e(y / 2)
     return float(np.sqrt(np.pi * scattered) / 2 * laguerre)
 
 
 def _rician_tail(sight: float, least: float) -> float:
-    """Probability that a Rician gain of mean power 1 has a magnitude of at least ``least``."""
+    """Return the probability that a Rician gain of mean power 1 has a magnitude of at least ``least``."""
     per_part = (1 - sight) / 2
     return float(1 - scipy.special.chndtr(least**2 / per_part, 2, sight / per_part))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The air that adds up exactly: what training would be with a perfect channel. Symbols and air time count as usual."""
+"""Add up the payloads exactly, as a perfect channel would; symbols and air time count as in other airs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fl_app.air.simulation.simulated import SimulatedAir
 
 
 class IdealAir(SimulatedAir):
-    """Delivers what the scheme makes of a perfect sum: the sum of the votes, the mean entry."""
+    """Deliver the scheme's result for a perfect sum: the sum of the votes, or the mean entry."""
 
     def uplink(self, payload: npt.NDArray[Any] | Unseen, clients: npt.NDArray[np.int64], t: int) -> Uplink:
         values, clients = self.check(payload, clients, t)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How loud do the clients speak in this round, and how loud is the receiver's noise?
+"""Compute the clients' transmit scale and the receiver's noise power in a round.
 
-Analog clients all multiply by one scale, such that their entries put unit energy on a subcarrier, averaged over all of
-them. They report the RMS of their entries when they are ready, and the server's "go" carries the scale: one number
-each way over the control link, and nothing to remember from round to round.
+All analog clients multiply by one scale, such that their entries have unit energy on a subcarrier, averaged over all
+clients. A client reports the RMS of its entries when it is ready, and the server's "go" carries the scale. This is one
+number each way over the control link, and nothing is kept from round to round.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ import numpy.typing as npt
 from fl_app.air.settings import AirSettings
 from oac_blocks.dsp.waveform.analog import common_scale
 
-_LEAST_RMS = 1e-30  # entries that are all zero have no scale; this one makes the noise on them vanish too
-_LEAST_RMS_TO_NOISE = 1e-6  # where noise_std is set: no entry is further below it, or float32 would overflow
+_LEAST_RMS = 1e-30  # RMS that entries count as if all are zero; the noise on them then vanishes too
+_LEAST_RMS_TO_NOISE = 1e-6  # smallest RMS in units of noise_std; float32 would overflow below it
 
 
 @dataclass(frozen=True)
 class Levels:
-    """Powers are those of complex values; with heavy tails (alpha < 2) they are scales, the variance being infinite."""
+    """Hold the powers of complex values; for heavy tails (alpha < 2) these are scales, as the variance is infinite."""
 
-    scale: float  # amplitude for an entry; 1 for votes
+    scale: float  # amplitude of an entry of 1; 1 for votes
     sample_noise: float  # power of the receiver's noise on a sample
-    subcarrier_noise: float  # the same on a subcarrier
-    entry_noise_std: float  # analog: standard deviation of xi on an entry, the mean gain divided out
+    subcarrier_noise: float  # power of the receiver's noise on a subcarrier
+    entry_noise_std: float  # analog: standard deviation of xi on an entry, divided by the mean gain
 
     @property
     def snr_db(self) -> float | None:
-        """As ``Receiver`` takes it; ``None`` without noise."""
+        """Return the SNR as ``Receiver`` takes it; ``None`` without noise."""
         return None if self.sample_noise == 0 else float(-10 * np.log10(self.sample_noise))
 
 
@@ -47,7 +47,7 @@ def onebit_levels(settings: AirSettings) -> Levels:
 
 
 def analog_levels(settings: AirSettings, entries: npt.NDArray[Any], mean_gain: float) -> Levels:
-    """For the participants' entries (participants, k). ``noise_std`` holds for xi's entries, whatever the scale."""
+    """Return the levels for these entries (participants, k); ``noise_std`` is that of xi, whatever the scale is."""
     least = max(_LEAST_RMS, _LEAST_RMS_TO_NOISE * (settings.noise_std or 0.0))
     scale = common_scale(max(rms(entries), least))
     to_entry = scale * mean_gain
@@ -60,15 +60,15 @@ def analog_levels(settings: AirSettings, entries: npt.NDArray[Any], mean_gain: f
 
 
 def rms(entries: npt.NDArray[Any]) -> float:
-    """Root mean square over all clients and entries, summed in float64, one client at a time."""
+    """Return the root mean square over all clients and entries, summed in float64, one client at a time."""
     total = sum(float(np.einsum("i,i->", row, row, dtype=np.float64)) for row in entries)
     return float(np.sqrt(total / entries.size))
 
 
 def _gathering(settings: AirSettings) -> float:
-    """Noise on a subcarrier over noise on a sample.
+    """Return the noise power on a subcarrier over that on a sample.
 
-    A unitary FFT adds n samples with weights 1/sqrt(n). Gaussian noise stays as it is; alpha-stable noise grows by
-    n^(2/alpha - 1) in power, because an impulse in one sample is seen on every subcarrier.
+    A unitary FFT adds n samples with weights 1/sqrt(n). Gaussian noise keeps its power. Alpha-stable noise grows by
+    n^(2/alpha - 1) in power, because an impulse in one sample reaches every subcarrier.
     """
     return float(settings.fft_size ** (2 / settings.noise_alpha - 1))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One client's way to the server during one burst: its clock, oscillator, timing and echoes.
+"""Model one client's path to the server during one burst: its clock, oscillator, timing and multipath.
 
-The draws are named by round, burst and client. A pilot and a burst carried over the same path therefore meet the same
-echoes: that is reciprocity, and it lets a client of analog mode learn its channel.
+The draws are named by round, burst and client. So a pilot and a burst over the same path meet the same channel. This
+is reciprocity, and it lets a client of analog mode learn its channel.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from fl_app.core.streams import stream
 from oac_blocks.dsp.channel.multiple_access import Link, Receiver, clock_rates_ppm, draw_impulse_responses, transmit
 from oac_blocks.dsp.waveform.frame import FrameLayout
 
-_SILENT_RECEIVER = Receiver()  # the noise is the server's, and is added to the sum of all clients
+_SILENT_RECEIVER = Receiver()  # the noise is the server's; it is added to the sum of all clients
 
 
 @dataclass(frozen=True)
 class Path:
     link: Link
-    carrier: complex  # where the client's oscillator stood when the burst began
+    carrier: complex  # phase of the client's oscillator at the beginning of the burst, as a complex factor
     sample_rate_hz: float
     seed: int
     where: tuple[int, int, int]  # round, burst, client
 
     def carry(self, burst: npt.NDArray[np.complex64], samples: int) -> npt.NDArray[np.complex64]:
-        """A burst (n,) as the server takes it, ``samples`` long."""
+        """Return a burst (n,) as the server receives it, with a length of ``samples``."""
         rng = stream(self.seed, "air echoes", *self.where)
         arrived = transmit(burst[None], [self.link], _SILENT_RECEIVER, self.sample_rate_hz, rng, samples).samples
         arrived *= np.complex64(self.carrier)
         return arrived
 
     def draw(self, samples: int) -> tuple[npt.NDArray[np.complex64], npt.NDArray[np.float64]]:
-        """Echoes (taps,), the carrier's phase in them, and the clock's rates in ppm (steps,), as `carry` has them."""
+        """Return the channel's taps with the carrier's phase and the clock's rates (steps,) in ppm, as in `carry`."""
         rng = stream(self.seed, "air echoes", *self.where)
         taps = draw_impulse_responses([self.link], self.sample_rate_hz, rng)[0]
         rates_ppm, _ = clock_rates_ppm([self.link], self.sample_rate_hz, samples, rng)
         return taps * np.complex64(self.carrier), rates_ppm[0]
 
     def moved(self, samples: float) -> Path:
-        """The same path, ``samples`` later, seen for a moment: the clock has no time to drift."""
+        """Return the same path, ``samples`` later, at one moment: the clock has no time to drift."""
         delay = self.link.delay_samples + samples
         return dataclasses.replace(
             self, link=dataclasses.replace(self.link, delay_samples=delay, clock_ppm=0.0, clock_walk_ppm=0.0)
@@ -60,11 +60,12 @@ def draw_path(
     where: tuple[int, int, int],
     offset_samples: float = 0.0,
 ) -> Path:
-    """The path of this round, burst and client. A burst in time arrives at ``nominal_samples`` on the server's clock.
+    """Draw the path of this round, burst and client.
 
-    Calibration follows the sync symbols, which stand all over the burst, so it is the burst's middle that it brings
-    into time: a fast client begins late by half of what it gains until the end. ``offset_samples`` is how late that
-    is; without a loop that says so, it is drawn.
+    A burst without timing error arrives at ``nominal_samples`` on the server's clock. Calibration follows the sync
+    symbols, which are spread over the whole burst, so that it aligns the middle of the burst: a client with a fast
+    clock begins late by half of what it gains until the end. ``offset_samples`` is the delay of the middle; without a
+    loop that measures it, the delay is drawn.
     """
     rng = stream(seed, "air oscillator", *where)
     late, offset, phase = rng.standard_normal(), rng.standard_normal(), rng.random()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Analog mode: what does a client multiply its subcarriers by, so that all clients add up along the same axes?
+"""Compute a client's precoding in analog mode, which makes all clients add up along the same axes.
 
-It measures its channel on the server's pilot, which comes over the same path just before the burst. It knows the error
-of its clock from the trigger, and takes out the phase ramp that grows with the drift from symbol to symbol. What it
-cannot know, and what therefore costs: the noise on the pilot, its residual frequency, the last error of its timing.
+The client measures its channel on the server's pilot, which comes over the same path just before the burst. It knows
+its clock error from the trigger, and removes the phase ramp that grows with the drift from symbol to symbol. It cannot
+know the noise on the pilot, its residual frequency offset and the last error of its timing: these cost accuracy.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ ComplexArray = npt.NDArray[np.complex64]
 
 
 def estimate_channel(path: Path, nominal_samples: int, noise_power: float, settings: AirSettings) -> ComplexArray:
-    """The channel (active,) as the pilot shows it to the client, whose receiver is as noisy as the server's."""
+    """Return the channel (active,) that the client measures on the pilot; its receiver is as noisy as the server's."""
     num, early = settings.numerology(), early_samples(settings)
     rng = stream(path.seed, "air pilot", *path.where)
     unseen_samples = settings.pilot_timing_sigma_samples * rng.standard_normal()
     symbol = preamble.client_sequence(0, num)
-    # A symbol more at each end: a real pilot does not begin and end sharply, and a fractional delay would ring there.
+    # One more symbol at each end: a real pilot has no sharp edges, at which a fractional delay would ring.
     pilot = np.tile(symbol, settings.pilot_symbols + 2)
     arrived = path.moved(-unseen_samples).carry(pilot, nominal_samples + len(pilot))
     arrived = arrived[nominal_samples + len(symbol) : nominal_samples + len(pilot) - len(symbol)]
@@ -40,7 +40,7 @@ def estimate_channel(path: Path, nominal_samples: int, noise_power: float, setti
 
 
 def drift_ramps(clock_ppm: float, layout: FrameLayout, settings: AirSettings) -> ComplexArray:
-    """The phases (payload symbols, active) that undo a clock's drift since the burst's begin."""
+    """Return the phases (payload symbols, active) that undo a clock's drift since the beginning of the burst."""
     num = layout.num
     window_middle = num.cp_samples - early_samples(settings) + num.fft_size / 2
     elapsed = np.flatnonzero(~layout.is_sync()) * num.symbol_samples + window_middle
@@ -52,7 +52,7 @@ def drift_ramps(clock_ppm: float, layout: FrameLayout, settings: AirSettings) ->
 def client_precoding(
     path: Path, nominal_samples: int, layout: FrameLayout, noise_power: float, settings: AirSettings
 ) -> ComplexArray:
-    """(payload symbols, active), or (1, active) where no clock drifts."""
+    """Return the precoding (payload symbols, active), or (1, active) if no clock drifts."""
     channel = estimate_channel(path, nominal_samples, noise_power, settings)
     precoding = precoder(channel, settings.inversion, settings.least_magnitude)[None]
     if path.link.clock_ppm == 0:

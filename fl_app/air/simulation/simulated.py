@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the airs that need no radio have in common: settings, a seed, the check of the input, and no memory.
+"""Provide the base of the airs that need no radio: settings, a seed and the check of the input, but no state.
 
-Every draw is named by the seed, its purpose, the round and the client, so a round comes out the same whatever was sent
+Every draw is named by the seed, its purpose, the round and the client. So a round is the same whatever was sent
 before, and a resumed run has nothing to restore.
 """
 
@@ -19,7 +19,7 @@ from oac_blocks.dsp.checks import integer
 
 
 class SimulatedAir(Air):
-    """An air without state: nothing is opened, and nothing is remembered."""
+    """Simulate an air without state: it opens nothing and remembers nothing."""
 
     def __init__(self, settings: AirSettings, n_clients: int, seed: int) -> None:
         self.settings, self.scheme = settings, settings.scheme

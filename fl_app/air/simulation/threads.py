@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Work on several cores, results in order: what is made of them then does not depend on how many cores there are.
+"""Compute on several cores and return the results in order, so that they do not depend on the number of cores.
 
 NumPy and SciPy let other threads run while they compute, so threads are enough.
 """
@@ -17,12 +17,12 @@ Result = TypeVar("Result")
 
 
 def cores() -> int:
-    """That this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def in_order(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """``[function(item) for item in items]``, on all cores."""
+    """Return ``[function(item) for item in items]``, computed on all cores."""
     some = list(items)
     if cores() == 1 or len(some) <= 1:
         return [function(item) for item in some]
@@ -31,5 +31,5 @@ def in_order(function: Callable[[Item], Result], items: Iterable[Item]) -> list[
 
 @lru_cache(maxsize=1)
 def _pool(_process: int, threads: int) -> ThreadPoolExecutor:
-    """One for each process: threads do not survive a fork."""
+    """Return the pool of this process; each process needs its own, as threads do not survive a fork."""
     return ThreadPoolExecutor(threads, "air")

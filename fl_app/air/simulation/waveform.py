@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The air as radios make it: each client's burst through its own clock, oscillator and echoes, added up, received.
+"""Simulate the air as radios make it: each burst passes its own clock, oscillator and multipath; the sum is received.
 
-A few clients at a time, so that memory does not grow with their number; burst by burst, so that it does not grow with
-the payload. Whose symbols cover the server's windows is added up on the subcarriers (`dsp.symbol_channel`), if what
-that leaves out is far below the noise; everybody else goes through the channel sample by sample.
+The code processes a few clients at a time, so that memory does not grow with their number, and burst by burst, so that
+it does not grow with the payload. A client whose symbols cover the server's FFT windows is added up on the subcarriers
+(`dsp.symbol_channel`), if the part that this omits is far below the noise. All other clients pass the channel sample
+by sample.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ from oac_blocks.dsp.waveform import frame, ofdm
 
 ComplexArray = npt.NDArray[np.complex64]
 
-_ECHO_TAIL_SAMPLES = 64  # behind the last symbol, so that resampling meets no edge there
-_CLIENTS_AT_ONCE = 4
-_RINGING_TO_NOISE = 0.03  # of all clients together, that may be left out: 0.1 dB
+_ECHO_TAIL_SAMPLES = 64  # samples after the last symbol, so that resampling meets no edge there
+_CLIENTS_AT_ONCE = 4  # clients whose signals are in memory together
+_RINGING_TO_NOISE = 0.03  # ringing of all clients together, relative to the noise, that may be omitted: 0.1 dB
 
 
 class WaveformAir(SimulatedAir):
@@ -48,11 +49,11 @@ class WaveformAir(SimulatedAir):
         self.clocks = RoundClocks(settings, n_clients, seed)
         self.arrivals = Arrivals(settings, n_clients, seed)
         self.mean_gain = mean_gain(settings) if self.scheme.coherent else 1.0
-        # More clients than shifts share them; only following each client's timing would suffer by it.
+        # If there are more clients than shifts, they share shifts; only tracking a client's own timing would suffer.
         self.sync = preamble.shared_slot(min(n_clients, preamble.max_clients(self.num)), self.num)
         self.sync_tones = ofdm.demodulate(self.sync, self.num)[:, 0]
-        self.by_symbols = True  # False: all clients go sample by sample, for comparison
-        # The server begins to listen one prefix before a burst in time would arrive, for those that come early.
+        self.by_symbols = True  # False sends all clients sample by sample, for comparison
+        # The server begins to listen one prefix before the nominal arrival of a burst, for early clients.
         self.nominal_samples = settings.cp_samples
 
     def uplink(self, payload: npt.NDArray[Any] | Unseen, clients: npt.NDArray[np.int64], t: int) -> Uplink:
@@ -85,7 +86,7 @@ class WaveformAir(SimulatedAir):
         levels: Levels,
         peaks: PeakMeter,
     ) -> ComplexArray:
-        """What arrives at the server of all clients' bursts, before its own noise."""
+        """Return the sum of all clients' bursts at the server, before the server's own noise."""
         paths = self._paths(clients, burst, when)
         total = np.zeros(self.nominal_samples + burst.layout.samples + _ECHO_TAIL_SAMPLES, np.complex64)
         channel = SymbolChannel(burst.layout, self.nominal_samples, early_samples(self.settings))
@@ -108,7 +109,7 @@ class WaveformAir(SimulatedAir):
         return total
 
     def _paths(self, clients: npt.NDArray[np.int64], burst: Burst, when: tuple[int, int]) -> list[tuple[int, Path]]:
-        """Row of the payload and path of each client."""
+        """Return the row of the payload and the path of each client."""
         ppm, offsets = self.clocks.ppm(when[0]), self.arrivals.offsets(when[0])
         about = (burst.layout, self.nominal_samples, self.seed)
         return [
@@ -121,12 +122,12 @@ class WaveformAir(SimulatedAir):
         return channel.seen([path.link for path in paths], taps, np.stack(rates_ppm))
 
     def _carry(self, burst: Burst, samples: int, sent: tuple[ComplexArray, ComplexArray, Path]) -> ComplexArray:
-        """A client's payload (symbols, active), behind its sync symbol, sample by sample."""
+        """Return a client's payload (symbols, active) after its sync symbol, carried sample by sample."""
         grid, sync, path = sent
         return path.carry(frame.assemble(ofdm.modulate(grid, self.num), sync, burst.layout), samples)
 
     def _encode(self, values: npt.NDArray[Any], path: Path, burst: Burst, levels: Levels) -> ComplexArray:
-        """The payload's grid (symbols, active) as the client sends it."""
+        """Return the payload's grid (symbols, active) as the client sends it."""
         precoding, phases = None, None
         if self.scheme.coherent:
             precoding = client_precoding(path, self.nominal_samples, burst.layout, levels.sample_noise, self.settings)
