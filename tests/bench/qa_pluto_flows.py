@@ -5,6 +5,7 @@ All ways between the radios fade (Rayleigh, many echoes), so the share of wrong 
 air's own, where amplitude, gains and noise are known. What a flowgraph measures of a round is that round's fading.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 import zmq
 
 from fl_app.air.votes import vote_error_rate
+from fl_app.config import load_settings
 from oac_blocks.bench.flows.endpoints import bench_endpoints
 from oac_blocks.blocks.support import pdus
 from oac_blocks.dsp.bounds import mv_error_probability
@@ -30,6 +32,7 @@ AMPLITUDE = 0.1  # of a client's subcarrier, in both programs
 SNR_DB = 10.0  # of a client's subcarrier at gain 0 dB, in the mean over the fading
 COHERENCE_SAMPLES = 16_000  # 50 symbols: a burst of 204 sees five draws, and a symbol sees hardly any change
 LIMIT_SECONDS = 2 * DEADLINE_SECONDS
+FORM_64 = {"sample_rate_hz": 1e6, "fft_size": 64, "cp_samples": 16, "active_subcarriers": 48, "dc_nulls": 4}
 
 
 class Application:
@@ -121,17 +124,18 @@ def start(program, home, **options):
     return subprocess.Popen([sys.executable, program, *arguments], cwd=home, env=environment, stdout=log, stderr=log)
 
 
-def play(tmp_path, rounds, rate_hz, start_server, start_client, *endpoints):
+def play(tmp_path, rounds, rate_hz, start_server, start_client, *endpoints, coherence_samples=COHERENCE_SAMPLES):
     """So many rounds of votes; the programs are started by what is given, on virtual radios in lock step."""
     running = []
     # In lock step time waits for all radios, so a busy machine changes nothing. The air's SNR is that of a signal of
     # so many dB at the same gain as here.
     snr_db = SNR_DB + REFERENCE_RMS_DB - 20 * np.log10(AMPLITUDE)
-    fading = {"channel": "etu", "fading": "rayleigh", "coherence_seconds": COHERENCE_SAMPLES / rate_hz}
+    fading = {"channel": "etu", "fading": "rayleigh", "coherence_seconds": coherence_samples / rate_hz}
     air = spread(1 + CLIENTS, 1, ppm=10.0, snr_db=snr_db, snr_bandwidth_hz=rate_hz, **fading)
     application = Application(*endpoints)
     with VirtualPlutos(air, lock_step=True) as plutos:
         try:
+            (tmp_path / "uris.json").write_text(json.dumps(plutos.uris))
             running.append(start_server(plutos.uris[0]))
             running += [start_client(uri, client) for client, uri in enumerate(plutos.uris[1:])]
             deadline = time.monotonic() + LIMIT_SECONDS
@@ -179,6 +183,35 @@ def check_programs_from_companion(tmp_path, compiled, rounds, standard_errors, r
 
     application = play(tmp_path, rounds, rate_hz, start_server, start_client, server, clients, payloads)
     check_votes_and_corrections(application, rate_hz, standard_errors)
+
+
+@pytest.mark.early
+def test_programs_from_companion_take_radios_and_another_waveform_from_a_config(tmp_path, compiled):
+    """64 points at 1 Msps, and nothing of it on the command line: the file is the one that `fl_app` takes."""
+    programs = {name: compiled(f"oac_{name}_pluto") for name in ("client", "server")}
+    server = {name: free_address() for name in ("status", "orders", "next", "soft_votes")}
+    clients = {name: free_address() for name in ("status", "orders")}
+    payloads = [free_address() for _ in range(CLIENTS)]
+    config, rate_hz = tmp_path / "bench.toml", 1e6
+    common = {"config": config, "votes": VOTES}
+
+    def start_server(_uri):
+        own, *others = json.loads((tmp_path / "uris.json").read_text())
+        waveform = [f"air.{name}={value}" for name, value in FORM_64.items()]
+        radios = [f'radios.server="{own}"', f"radios.clients={others}", "radios.tx_gain_db=-10"]
+        named = ["air.name=pluto", f"clients.n={CLIENTS}", "radios.frequency_hz=2.45e9", *radios]
+        config.write_text(load_settings(None, [*named, *waveform]).toml())
+        at = {f"{name}_at": address for name, address in server.items()}
+        return start(programs["server"], tmp_path, deadline_seconds=LIMIT_SECONDS, **at, **common)
+
+    def start_client(_uri, client):
+        links = {"orders_from": clients["orders"], "status_to": clients["status"], "payload_at": payloads[client]}
+        return start(programs["client"], tmp_path, client=client, **links, **common)
+
+    application = play(
+        tmp_path, 8, rate_hz, start_server, start_client, server, clients, payloads, coherence_samples=4000
+    )
+    check_votes_and_corrections(application, rate_hz, standard_errors=4)
 
 
 @pytest.mark.early

@@ -7,8 +7,8 @@ from typing import Any
 
 from fl_app.air.bursts import Burst, longest_burst_symbols, plan
 from fl_app.air.settings import AirSettings
+from oac_blocks.bench import settings as bench
 
-BURST_SYMBOLS = 228  # of payload in a burst: 21,880 votes, as in the published prototype; 87,552 entries
 _SAME = (
     "snr_db", "noise_alpha", "fading", "rician_k_db", "profile", "clock_ppm", "clock_walk_ppm", "carrier_hz",
     "repeats", "groups", "sample_rate_hz", "fft_size", "cp_samples", "active_subcarriers", "dc_nulls",
@@ -21,7 +21,7 @@ _SAME_ANALOG = (
 
 def burst_votes(settings: AirSettings) -> int:
     """The most votes that a burst of the flowgraph carries."""
-    return max(1, BURST_SYMBOLS * settings.numerology().votes_per_symbol // settings.repeats)
+    return bench.burst_votes(settings.numerology(), settings.repeats)
 
 
 def loopback_settings(settings: AirSettings, clients: int, seed: int) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def analog_plan(k: int, settings: AirSettings) -> list[Burst]:
 
 
 def _in_short_bursts(settings: AirSettings) -> AirSettings:
-    most = min(settings.max_burst_symbols, BURST_SYMBOLS + settings.groups)
+    most = min(settings.max_burst_symbols, bench.BURST_SYMBOLS + settings.groups)
     return settings.with_values(max_burst_symbols=most)
 
 

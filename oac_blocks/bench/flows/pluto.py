@@ -14,93 +14,19 @@ from typing import Any
 
 from gnuradio import blocks, gr, iio, zeromq
 
+from oac_blocks.bench.flows.pluto_settings import PlutoSettings as PlutoSettings
 from oac_blocks.bench.flows.service import NoRadioError
-from oac_blocks.bench.settings import (
-    AMPLITUDE,
-    CRYSTAL_PPM,
-    RADIO_RATE_HZ,
-    RX_GAIN_DB,
-    TRIGGER_AMPLITUDE,
-    TX_GAIN_DB,
-    max_cfo_rad,
-)
 from oac_blocks.blocks.client_transceiver import client_transceiver
 from oac_blocks.blocks.drift_calibrator import drift_calibrator
 from oac_blocks.blocks.round_control import round_control
 from oac_blocks.blocks.server_receiver import server_receiver
 from oac_blocks.blocks.trigger_source import trigger_source
-from oac_blocks.dsp.checks import integer, require
-from oac_blocks.dsp.waveform.numerology import Numerology
-from oac_blocks.dsp.waveform.round_layout import RoundLayout
 from oac_blocks.radio import pluto_state
 from oac_blocks.radio.base import RadioRangeError
-from oac_blocks.radio.registry import driver_for
 
 _POLL_MILLISECONDS = 10
 _PATIENCE_BUFFERS = 64  # from the order to send a trigger until the server's own receiver must have heard it
-_STALL_SECONDS = 60.0  # without a sample of the server's receiver, until its round is given up
 _UNUSED_TAG = ""
-
-
-@dataclass(frozen=True)
-class PlutoSettings:
-    """The radio, and what all radios of a bench must agree on. ``frequency_hz`` has no default: you are on the air."""
-
-    uri: str
-    frequency_hz: float
-    sample_rate_hz: float = RADIO_RATE_HZ
-    rx_gain_db: float = RX_GAIN_DB
-    tx_gain_db: float = TX_GAIN_DB
-    crystal_ppm: float = CRYSTAL_PPM
-    buffer_samples: int = 32_768
-    primed_buffers: int = 4  # of silence ahead of what is sent, so that a stall of the host does not tear the stream
-
-    clients: int = 2
-    votes: int = 21_880
-    repeats: int = 1
-    groups: int = 4
-    fft_size: int = 256
-    cp_samples: int = 64
-    active_subcarriers: int = 192
-    dc_nulls: int = 8
-    # Buffers on the way in and out delay an answer by hundreds of thousands of samples, nobody knows how many.
-    turnaround_samples: int = 262_144
-    answer_samples: int = 524_288
-    slot_samples: int = 524_288
-    arm_seconds: float = 2.0  # how long a round waits for votes
-    amplitude: float = AMPLITUDE
-    trigger_amplitude: float = TRIGGER_AMPLITUDE
-
-    def __post_init__(self) -> None:
-        require(bool(self.uri), "uri", repr(self.uri), "that of a radio, such as ip:192.168.2.1 or usb:1.2.5")
-        limits = driver_for(self.uri).limits
-        allowed = f"a frequency that you may transmit on, {limits.rx_lo_hz}: nothing is sent before you name one"
-        require(self.frequency_hz in limits.rx_lo_hz, "frequency_hz", self.frequency_hz, allowed)
-        limits.sample_rate_hz.check("sample_rate_hz", self.sample_rate_hz)
-        limits.rx_gain_db(self.frequency_hz).check("rx_gain_db", self.rx_gain_db)
-        limits.tx_gain_db.check("tx_gain_db", self.tx_gain_db)
-        integer("buffer_samples", self.buffer_samples, 1024, 1 << 22)
-        integer("primed_buffers", self.primed_buffers, 1, 64)
-        Numerology(**self.numerology())
-
-    def numerology(self) -> dict[str, Any]:
-        """Return what the blocks take of the waveform, by their names."""
-        names = ("sample_rate_hz", "fft_size", "cp_samples", "active_subcarriers", "dc_nulls")
-        return {name: getattr(self, name) for name in names}
-
-    @property
-    def deadline_seconds(self) -> float:
-        """How long a round may take on the wall clock. The receiver's own patience, in samples, ends most rounds that
-        fail; this is for streams that stand still, and a busy machine or a slow simulation must not come near it."""
-        num = Numerology(**self.numerology())
-        layout = RoundLayout(num, self.clients, self.repeats, self.groups, slot_samples=self.slot_samples)
-        longest = max(layout.frame(self.votes).samples, layout.acquisition_samples)
-        return _STALL_SECONDS + (self.answer_samples + longest) / self.sample_rate_hz
-
-    @property
-    def max_cfo_rad(self) -> float:
-        """The largest carrier frequency offset that a client searches, in rad/sample."""
-        return max_cfo_rad(self.frequency_hz, self.sample_rate_hz, self.crystal_ppm)
 
 
 class PlutoBlocks:

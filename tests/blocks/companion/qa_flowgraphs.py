@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from oac_blocks.bench.flows.pluto import PlutoSettings
+from oac_blocks.bench.flows.pluto_settings import COMPANION_DEFAULTS
 from oac_blocks.dsp.waveform.round_layout import RoundLayout
 from tests.blocks.companion.companion_core import FLOWS, ROOT, call, compile_flows, load
 
@@ -78,6 +79,43 @@ def test_flow_stays_valid_with_64_points(file, tmp_path):
     assert flow.is_valid()
     used = {flow.evaluate(b.params["fft_size"].get_value()) for b in flow.blocks if "fft_size" in b.params}
     assert used == {64}
+
+
+def evaluate_anew(flow):
+    """Have Companion look at all variables. What depends on a variable that changes has its new value the next time."""
+    for _ in range(2):
+        flow.rewrite()
+        flow.renew_namespace()
+
+
+@pytest.mark.parametrize("name", NEED_A_RADIO)
+def test_flow_on_a_radio_takes_its_numbers_from_a_config(name, tmp_path):
+    config = tmp_path / "bench.toml"
+    waveform = "".join(f"{key} = {value}\n" for key, value in SHORT_SYMBOLS.items())
+    config.write_text(
+        f"[air]\n{waveform}groups = 2\n"
+        "[radios]\nserver = 'ip:1.2.3.4'\nclients = ['ip:1.2.3.5', 'ip:1.2.3.6', 'ip:1.2.3.7']\n"
+        "frequency_hz = 868e6\nsample_rate_hz = 1e6\ntx_gain_db = -3.0\nrx_gain_db = 20.0\n"
+    )
+    flow = load(FLOWS / f"{name}.grc")
+    blocks = {block.name: block for block in flow.blocks}
+    assert {key: flow.evaluate(key) for key in COMPANION_DEFAULTS} == COMPANION_DEFAULTS
+    blocks["config"].params["value"].set_value(str(config))
+    blocks["rx_gain_db"].params["value"].set_value("30")  # replaces that of the config
+    evaluate_anew(flow)
+    flow.validate()
+    assert [str(error) for error in flow.iter_error_messages()] == []
+
+    def used(key):
+        """The values that blocks of ours, or of the radio, have for this parameter."""
+        inside = [block for block in flow.blocks if block.key.startswith(("oac_", "iio_"))]
+        return {flow.evaluate(block.params[key].get_value()) for block in inside if key in block.params}
+
+    for key, value in {**SHORT_SYMBOLS, "sample_rate_hz": 1e6, "groups": 2, "clients": 3, "votes": 228 * 24}.items():
+        assert used(key) == {value}, key
+    assert used("uri") == {"ip:1.2.3.4" if name == "oac_server_pluto" else "ip:1.2.3.5"}
+    assert (used("frequency"), used("samplerate"), used("attenuation1")) == ({868_000_000}, {1_000_000}, {3.0})
+    assert used("manual_gain1") == {30.0}
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +217,16 @@ def test_flows_on_a_radio_transmit_nowhere_until_a_frequency_is_named(name, comp
 @pytest.mark.parametrize("name", NEED_A_RADIO)
 def test_flows_on_a_radio_have_options_for_all_that_differs_from_desk_to_desk(name, compiled, tmp_path):
     text = call(sys.executable, compiled(name), "--help", home=tmp_path).stdout
-    for option in ("uri", "frequency-hz", "sample-rate-hz", "rx-gain-db", "tx-attenuation-db", "clients", "votes"):
+    for option in (
+        "uri",
+        "frequency-hz",
+        "sample-rate-hz",
+        "rx-gain-db",
+        "tx-attenuation-db",
+        "clients",
+        "votes",
+        "config",
+    ):
         assert re.search(rf"^  --{option}\b", text, re.MULTILINE), option
 
 
@@ -189,17 +236,15 @@ def test_the_servers_deadline_is_longer_than_the_longest_round(clients):
     flow = load(FLOWS / "oac_server_pluto.grc")
     blocks = {block.name: block for block in flow.blocks}
     blocks["clients"].params["value"].set_value(str(clients))
-    flow.rewrite()
-    flow.renew_namespace()
+    evaluate_anew(flow)
     value = {name: flow.evaluate(name) for name in ("deadline", "slot", "answer_after", "sample_rate_hz", "votes")}
     assert blocks["control"].params["deadline_seconds"].get_value() == "deadline"
     settings = {"clients": clients, "votes": value["votes"], "sample_rate_hz": value["sample_rate_hz"]}
-    assert value["deadline"] == PlutoSettings("any", 1e9, **settings).deadline_seconds
+    assert value["deadline"] == PlutoSettings("ip:any", 1e9, **settings).deadline_seconds
     slots = -(-clients // RoundLayout().clients_per_slot)
     assert value["deadline"] > (value["answer_after"] + slots * value["slot"]) / value["sample_rate_hz"]
     blocks["deadline_seconds"].params["value"].set_value("0.5")
-    flow.rewrite()
-    flow.renew_namespace()
+    evaluate_anew(flow)
     assert flow.evaluate("deadline") == 0.5
 
 
