@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The receivers: search for triggers, arrival estimates, SNR, and the streams of client and server."""
+"""Receive: search for triggers, estimate arrivals and SNR, and process the streams of client and server."""

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where are the clients whose offset is unknown? Each one's own sequence, found in the slots of an acquire round.
+"""Find clients of unknown sample offset by their own sequences in the slots of an acquire round.
 
-The clients of a slot may come at any time within it, on top of each other and at very different levels. So the slot is
-peeled: the strongest is found, fitted and subtracted, echoes included, before the next one is looked for. In the end
-each client is fitted once more with all others taken out.
+The clients of a slot may arrive at any time within it, overlap each other and have very different levels. The slot is
+therefore processed by successive cancellation: the strongest client is found, fitted and subtracted, multipath
+included, before the search for the next one. In the end each client is fitted once more with all others subtracted.
 
-A client has corrected its frequency with what it heard of the trigger. What is left (some 1e-4 rad/sample) one symbol
-cannot measure, and for a chirp it would pass for a delay; time is therefore fitted at frequency 0.
+A client has corrected its carrier frequency offset with its measurement of the trigger. One symbol cannot measure the
+remaining offset (some 1e-4 rad/sample), and for a chirp it would look like a delay. The time is therefore fitted at
+frequency 0.
 """
 
 from __future__ import annotations
@@ -29,25 +30,25 @@ from oac_blocks.dsp.waveform.client_sequence import client_sequence
 from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.dsp.waveform.round_layout import RoundLayout
 
-MARGIN_SAMPLES = 64  # on either side of the slots: the tails of a fractional delay
+MARGIN_SAMPLES = 64  # samples on each side of the slots, for the tails of a fractional delay
 DEFAULT_FALSE_ALARM = 1e-6
-_MOST_PATHS = 8  # of one client, that are taken out before weaker clients are looked for
-_BEFORE_SAMPLES = 8  # of the strongest path, where an earlier one may be
-_SWEEPS = 2  # of fitting each client anew with the others taken out
+_MOST_PATHS = 8  # largest number of paths of one client that are subtracted before the search for weaker clients
+_BEFORE_SAMPLES = 8  # samples before the strongest path in which an earlier path may be
+_SWEEPS = 2  # number of passes in which each client is fitted again with the others subtracted
 
 
 @dataclass(frozen=True)
 class Acquired:
-    """One element for each client of the layout, NaN for those that were not heard."""
+    """Estimates, one element for each client of the layout; NaN for a client that was not detected."""
 
-    offset_samples: npt.NDArray[np.float64]  # of the strongest path; positive is late
-    sigma_samples: npt.NDArray[np.float64]  # by the bound
-    power_db: npt.NDArray[np.float64]  # energy of a subcarrier, 0 dB for a unit one
-    snr_db: npt.NDArray[np.float64]  # that over the noise of a subcarrier
+    offset_samples: npt.NDArray[np.float64]  # sample offset of the strongest path; positive is late
+    sigma_samples: npt.NDArray[np.float64]  # standard deviation of the offset by the Cramer-Rao bound
+    power_db: npt.NDArray[np.float64]  # energy of a subcarrier; 0 dB for unit energy
+    snr_db: npt.NDArray[np.float64]  # energy of a subcarrier over the noise of a subcarrier
 
 
 def samples_needed(layout: RoundLayout) -> int:
-    """After ``answer_samples``, so that a client that comes half a slot late is still heard whole."""
+    """Return how many samples after ``answer_samples`` are needed to receive a client that is half a slot late."""
     return layout.acquisition_samples + layout.num.symbol_samples + MARGIN_SAMPLES
 
 
@@ -58,11 +59,24 @@ def acquire(
     clients: Iterable[int] | None = None,
     false_alarm: float = DEFAULT_FALSE_ALARM,
 ) -> Acquired:
-    """Find the sequences of ``clients`` (all of them by default) in a record, each in its own slot.
+    """Find the sequences of clients in a record, each in its own slot.
 
-    ``answer_at`` is where in the record the answers are wanted, fraction included; the record goes from
-    ``MARGIN_SAMPLES`` before it to ``samples_needed`` after it. Offsets of up to half a slot are found.
-    ``false_alarm`` is the probability, at most, that a client which is silent is heard in white noise.
+    Parameters
+    ----------
+    x : complex array
+        The record, from ``MARGIN_SAMPLES`` before ``answer_at`` to ``samples_needed`` after it.
+    layout : RoundLayout
+    answer_at : float
+        Nominal position of the answers in the record, fraction included.
+    clients : iterable of int, optional
+        Clients to search for; all clients by default.
+    false_alarm : float
+        Upper bound of the probability that a silent client is detected in white noise.
+
+    Returns
+    -------
+    Acquired
+        Offsets of up to half a slot are found.
     """
     samples = complex_array("x", x)
     require(samples.ndim == 1, "x", f"shape {samples.shape}", "one-dimensional")
@@ -82,7 +96,7 @@ def acquire(
         columns[0, client] = float(fit.time_samples) - answer_at - layout.sequence_start_samples(client)
         columns[1, client] = math.sqrt(_delay_variance(client, layout.num) / max(snr, 1e-30))
         columns[2, client] = _db(abs(complex(fit.amplitude)) ** 2)
-        # The sequence leaves subcarriers free, and so has less power a sample than a subcarrier has energy.
+        # The sequence leaves subcarriers unused, so its power per sample is lower than the energy of a subcarrier.
         columns[3, client] = _db(snr / float(np.mean(np.abs(wave) ** 2)))
     return Acquired(*columns)
 
@@ -94,7 +108,7 @@ class _Path:
 
 
 class _Peeled:
-    """A record from which clients are taken, strongest first, and what was taken."""
+    """A record from which clients are subtracted, strongest first, and the paths that were subtracted."""
 
     def __init__(self, x: npt.NDArray[np.complex64], num: Numerology, slot_samples: int, false_alarm: float) -> None:
         self._rest = x.astype(np.complex128)
@@ -104,7 +118,7 @@ class _Peeled:
         self._floor = max(float(np.max(np.abs(x))) ** 2 * num.symbol_samples * ENERGY_FLOOR, 1e-30)
 
     def take(self, clients: list[int], begin: int) -> None:
-        """Those of these clients whose sequence begins within the slot that begins here."""
+        """Find and subtract those of these clients whose sequence begins within the slot that starts at ``begin``."""
         waiting = set(clients)
         while waiting:
             metrics = self._metrics(sorted(waiting), begin, self._slot)
@@ -128,7 +142,7 @@ class _Peeled:
             self._paths[client].append(self._subtracted(client, begin + echo))
 
     def fits(self) -> dict[int, Arrival]:
-        """Each client's strongest path, fitted with all else taken out."""
+        """Return each client's strongest path, fitted with everything else subtracted."""
         found: dict[int, Arrival] = {}
         for sweep in range(_SWEEPS):
             for client, paths in self._paths.items():
@@ -143,12 +157,12 @@ class _Peeled:
 
     def _threshold(self, client: int, window: int) -> float:
         length = self._num.symbol_samples
-        # The bound is 1 / (2 length snr bandwidth^2).
+        # The Cramer-Rao bound is 1 / (2 length snr bandwidth^2).
         bandwidth = 1 / math.sqrt(2 * length * _delay_variance(client, self._num))
         return peak_threshold(self._false_alarm, window, bandwidth, length)
 
     def _metrics(self, clients: list[int], begin: int, count: int) -> dict[int, npt.NDArray[np.float64]]:
-        """Share of the energy that each client's sequence explains, beginning at each of ``count + 1`` samples."""
+        """Return the share of the energy that each sequence explains if it begins at each of ``count + 1`` samples."""
         length = self._num.symbol_samples
         window = self._rest[begin : begin + count + length]
         size = scipy.fft.next_fast_len(len(window))
@@ -177,7 +191,7 @@ class _Peeled:
         return Arrival(fit.time_samples + first, fit.cfo_rad_per_sample, fit.amplitude, fit.snr)
 
     def _add(self, client: int, path: _Path, sign: float) -> None:
-        """A path of this client to what is left of the record."""
+        """Add a path of this client, times ``sign``, to the remaining record."""
         first = round(path.time_samples)
         moved = sign * path.amplitude * _moved(client, self._num, path.time_samples - first)
         begin, stop = first - MARGIN_SAMPLES, first - MARGIN_SAMPLES + len(moved)
@@ -186,7 +200,7 @@ class _Peeled:
 
 
 def _moved(client: int, num: Numerology, delay_samples: float) -> npt.NDArray[np.complex128]:
-    """A client's sequence between margins, a fraction of a sample later."""
+    """Return a client's sequence between margins, delayed by a fraction of a sample."""
     spectrum = _spectrum(client, num)
     moved: npt.NDArray[np.complex128] = scipy.fft.ifft(
         spectrum * np.exp(-2j * np.pi * scipy.fft.fftfreq(len(spectrum)) * delay_samples)
@@ -209,7 +223,7 @@ def _spectrum(client: int, num: Numerology) -> npt.NDArray[np.complex128]:
 
 @lru_cache(maxsize=256)
 def _delay_variance(client: int, num: Numerology) -> float:
-    """By the bound, at an SNR of 1 a sample."""
+    """Return the Cramer-Rao bound of the delay's variance at an SNR of 1 per sample."""
     return bounds.delay_crlb(client_sequence(client, num), 1.0)
 
 

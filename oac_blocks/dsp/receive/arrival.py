@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Exactly when, at which frequency, how strong? The maximum-likelihood fit of a known waveform.
+"""Estimate arrival time, carrier frequency offset and amplitude by the maximum-likelihood fit of a known waveform.
 
-The model is a * s(n - time) * e^{j cfo (n - middle)} in white noise, s band-limited. From a start that is right to
-about a sample, Gauss-Newton steps on time and frequency (the complex amplitude a is solved for in each) reach the
-maximum of the likelihood, and with it the Cramer-Rao bound. Both are fitted together, because for a chirp a frequency
-offset looks like a delay.
+The model is a * s(n - time) * e^{j cfo (n - middle)} in white noise, where s is band-limited. From a start that is
+correct to about a sample, Gauss-Newton steps on time and frequency reach the maximum of the likelihood and with it the
+Cramer-Rao bound; each step solves for the complex amplitude a. Time and frequency are fitted together, because for a
+chirp a frequency offset looks like a delay.
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ import scipy.fft
 from oac_blocks.dsp.checks import complex_array, integer, require
 from oac_blocks.dsp.phasor import phasors
 
-_MARGIN = 32  # samples around the waveform that take part, for the tails of a fractional delay
+_MARGIN = 32  # samples around the waveform that take part in the fit, for the tails of a fractional delay
 _LARGEST_STEP = 0.5  # samples; a longer Gauss-Newton step would leave the main lobe
-_SEARCH_SAMPLES = 0.25 * np.arange(-4, 5)  # around the start
+# Delays in samples around the start at which the search evaluates the response.
+_SEARCH_SAMPLES = 0.25 * np.arange(-4, 5)
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """Estimates; each field is an array of the batch's shape (0-dimensional for one record)."""
+    """Estimates of an arrival; each field is an array of the batch's shape (0-dimensional for one record)."""
 
     time_samples: npt.NDArray[np.float64]
     cfo_rad_per_sample: npt.NDArray[np.float64]
-    amplitude: npt.NDArray[np.complex128]  # at the waveform's middle
-    snr: npt.NDArray[np.float64]  # linear: power of the fitted waveform over that of the residual, a sample
+    amplitude: npt.NDArray[np.complex128]  # complex amplitude at the waveform's middle
+    # Linear ratio of the power of the fitted waveform to the power of the residual, per sample.
+    snr: npt.NDArray[np.float64]
 
 
 def estimate_arrival(
@@ -44,12 +46,27 @@ def estimate_arrival(
     iterations: int = 6,
     search: bool = True,
 ) -> Arrival:
-    """Fit ``waveform`` (L,) to the records ``x`` (..., n) near ``start_samples`` and ``cfo_rad_per_sample`` (...).
+    """Fit a waveform to each record near a given start.
 
-    ``start_samples`` must be right to a sample, ``cfo_rad_per_sample`` to 8 pi / L: the fit first looks around there.
-    With ``search=False`` it does not, and they must be right to half a sample and pi / L.
-    With ``fit_cfo=False`` the frequency is taken as known. A waveform that the record holds only in part is fitted by
-    that part.
+    Parameters
+    ----------
+    x : complex array of shape (..., n)
+        The records. A waveform that the record holds only in part is fitted by that part.
+    waveform : complex array of shape (L,)
+    start_samples : array_like of shape (...)
+        Approximate arrival time, correct to one sample (to half a sample with ``search=False``).
+    cfo_rad_per_sample : array_like of shape (...)
+        Approximate frequency offset, correct to 8 pi / L (to pi / L with ``search=False``).
+    fit_cfo : bool
+        With ``False`` the given frequency offset counts as exact.
+    iterations : int
+        Number of Gauss-Newton steps.
+    search : bool
+        Whether to search around the start before the first step.
+
+    Returns
+    -------
+    Arrival
     """
     x, waveform = complex_array("x", x), complex_array("waveform", waveform)
     require(
@@ -92,28 +109,28 @@ class _Fit:
         template[_MARGIN : _MARGIN + self.length] = waveform
         self.spectrum = scipy.fft.fft(template)
         self.frequency = 2 * np.pi * scipy.fft.fftfreq(self.size)
-        # Time from the waveform's middle: frequency and phase then decouple.
+        # Time counts from the waveform's middle, because frequency and phase then decouple.
         self.time = np.arange(self.size) - _MARGIN - (self.length - 1) / 2
         self.support = (self.time >= -self.length / 2 - 1) & (self.time <= self.length / 2 + 1)
         self.mean_power = float(np.mean(np.abs(waveform) ** 2))
 
     def _moved(self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64]) -> tuple[npt.NDArray[Any], ...]:
-        """The spectrum of s(n - delay), and what turns its samples by the frequency."""
+        """Return the spectrum of s(n - delay) and the phasors that rotate its samples by the frequency."""
         shifted = self.spectrum * np.exp(-1j * self.frequency * delay[..., None])
         turn = np.exp(1j * cfo[..., None] * self.time)
-        # Where the record ends nothing was heard, which is not the same as silence.
+        # Samples outside the record are unknown, which is not the same as zero.
         turn *= self.inside
         return shifted, turn
 
     def _value(self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
-        """s(n - delay), turned by the frequency."""
+        """Return s(n - delay), rotated by the frequency."""
         shifted, turn = self._moved(delay, cfo)
         return scipy.fft.ifft(shifted, axis=-1) * turn
 
     def _value_and_slope(
         self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64]
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """s(n - delay) and its derivative by the delay, both turned by the frequency."""
+        """Return s(n - delay) and its derivative with respect to the delay, both rotated by the frequency."""
         shifted, turn = self._moved(delay, cfo)
         slope = scipy.fft.ifft(shifted * (-1j * self.frequency), axis=-1) * turn
         return scipy.fft.ifft(shifted, axis=-1) * turn, slope
@@ -121,15 +138,15 @@ class _Fit:
     def search(
         self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64], fit_cfo: bool
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """The strongest response within a sample and 8 pi / L around the start, on a grid fine enough for Newton."""
+        """Return the strongest response within a sample and 8 pi / L of the start, on a grid fine enough for Newton."""
         grid = np.pi / (2 * self.length) * np.arange(-16, 17) if fit_cfo else np.zeros(1)
         turns = phasors(-grid, self.size).astype(np.complex128)
         best, best_delay, best_cfo = np.full(delay.shape, -1.0), delay, cfo
         for shift in _SEARCH_SAMPLES:
             value = self._value(delay + shift, cfo)
-            # einsum and not @: for so small a product the threads of a BLAS cost more than they bring.
+            # einsum replaces @ here: for such a small product the threads of a BLAS cost more time than they save.
             response = np.abs(np.einsum("...n,fn->...f", np.conj(value) * self.windows, turns))
-            # Normalised: where the record is cut, a shift must not win by leaving energy outside of it.
+            # The response is normalised, so that a shift at the record's end does not win by leaving energy outside.
             strength = response / np.sqrt(_inner(value, value).real)[..., None]
             peak = strength.argmax(axis=-1)
             strongest = np.take_along_axis(strength, peak[..., None], axis=-1)[..., 0]
@@ -148,7 +165,7 @@ class _Fit:
         amplitude = _inner(value, self.windows) / energy
         amplitude = np.where(amplitude == 0, 1e-30, amplitude)
         residual = self.windows / amplitude[..., None] - value
-        # The amplitude's own direction is taken out of both derivatives.
+        # The direction of the amplitude is removed from both derivatives.
         by_delay = by_delay - value * (_inner(value, by_delay) / energy)[..., None]
         by_cfo = by_cfo - value * (_inner(value, by_cfo) / energy)[..., None]
         dd, df, ff = (_inner(a, b).real for a, b in ((by_delay, by_delay), (by_delay, by_cfo), (by_cfo, by_cfo)))
@@ -157,7 +174,7 @@ class _Fit:
             return delay + np.clip(rd / dd, -_LARGEST_STEP, _LARGEST_STEP), cfo
         determinant = dd * ff - df**2
         step_delay, step_cfo = (ff * rd - df * rf) / determinant, (dd * rf - df * rd) / determinant
-        # One factor for both: a clipped step keeps its direction along a chirp's ridge.
+        # One factor limits both steps, so that a clipped step keeps its direction along a chirp's ridge.
         largest = np.maximum(np.abs(step_delay) / _LARGEST_STEP, np.abs(step_cfo) * self.length / np.pi)
         shrink = 1 / np.maximum(largest, 1)
         return delay + shrink * step_delay, cfo + shrink * step_cfo
@@ -167,7 +184,7 @@ class _Fit:
     ) -> tuple[npt.NDArray[np.complex128], npt.NDArray[np.float64]]:
         value = self._value(delay, cfo)
         amplitude = _inner(value, self.windows) / _inner(value, value).real
-        # Only under the waveform itself: what stands before and after it is not noise.
+        # Only the samples under the waveform count: the signal before and after it is not noise.
         residual = (self.windows - amplitude[..., None] * value)[..., self.support]
         heard = np.maximum(np.count_nonzero(self.inside[..., self.support], axis=-1), 1)
         noise = np.sum(np.abs(residual) ** 2, axis=-1) / heard

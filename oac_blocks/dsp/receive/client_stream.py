@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A client's two streams, sample for sample: triggers are found in one, answers are laid into the other.
+"""Process a client's two streams sample by sample: find triggers in one and put answers into the other.
 
-What is decided depends on the samples, on the orders and on the payloads alone, not on how the stream is cut.
-docs/rounds.md has the contract with the server.
+All decisions depend only on the samples, the orders and the payloads, not on how the stream is divided into chunks.
+docs/rounds.md describes the contract with the server.
 """
 
 from __future__ import annotations
@@ -32,19 +32,21 @@ Sent = Literal["payload", "sync", "acquire"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 MAX_WAITING_PAYLOADS = 8
 MOST_VOTES = 1 << 24
-_CFO_SHARE = 0.25  # of the newest trigger in the running frequency
-_CFO_SIGMAS = 6.0  # a trigger farther off than this begins the running frequency anew
+_CFO_SHARE = 0.25  # weight of the newest trigger in the running frequency estimate
+_CFO_SIGMAS = 6.0  # standard deviations; a trigger that deviates more restarts the running frequency estimate
 
 
 @dataclass(frozen=True)
 class Order:
+    """The server's instruction for a client's answer in one round."""
+
     round: int
     epoch: int
     mode: Mode
     correction_samples: float = 0.0
     gain_db: float = 0.0
-    drift_ppm: float = 0.0  # of this client's clock
-    run: int = 0  # of the server: one that was started anew counts its rounds anew
+    drift_ppm: float = 0.0  # rate error of this client's clock
+    run: int = 0  # number of the server's run; a restarted server counts its rounds from 0 again
 
     def __post_init__(self) -> None:
         integer("round", self.round, 0)
@@ -58,12 +60,12 @@ class Order:
 
 @dataclass(frozen=True)
 class Status:
-    """What happened; times in samples of the client. Fields are None where the event has no such thing."""
+    """An event of a client; times are in samples of the client. Fields that do not apply to the event are None."""
 
     event: Event
     round: int
     epoch: int
-    votes: int | None = None  # that it is armed with
+    votes: int | None = None  # number of votes for which the client is armed
     sent: Sent | None = None
     reason: str | None = None
     correction_samples: float | None = None
@@ -71,15 +73,16 @@ class Status:
     trigger_sample: float | None = None
     cfo_rad: float | None = None
     snr_db: float | None = None
-    run: int | None = None  # of the order that it is armed with; None if the server names no run
+    run: int | None = None  # run of the order for which the client is armed; None if the server names no run
 
 
 class ClientStream:
-    """``push`` takes n received samples and gives the n to transmit, and what happened meanwhile.
+    """Convert n received samples to n samples to transmit with ``push``, and report the events in between.
 
-    ``votes`` is the length of an answer that has sync symbols alone. ``amplitude`` scales all that is sent: at 1 a
-    subcarrier has energy 1. An order is good for one answer; with ``wait_for_orders=False`` every trigger is answered,
-    uncorrected, until orders come. ``first_epoch`` tells this start from an earlier one.
+    ``votes`` is the length of an answer that consists of sync symbols alone. ``amplitude`` scales all transmitted
+    samples; at 1 a subcarrier has energy 1. An order is valid for one answer. With ``wait_for_orders=False`` every
+    trigger is answered without correction until orders arrive. ``first_epoch`` distinguishes this start from an earlier
+    one.
     """
 
     def __init__(
@@ -108,10 +111,10 @@ class ClientStream:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew at sample 0 and the first epoch."""
+        """Begin again at sample 0 and the first epoch."""
         self.epoch = self._first_epoch
         self.triggers = 0
-        self._position = 0  # of the next sample in and out
+        self._position = 0  # index of the next received and transmitted sample
         self._run = 0
         self._answered_round = -1
         self._cfo_rad: float | None = None
@@ -119,23 +122,23 @@ class ClientStream:
         self._forget()
 
     def _forget(self) -> None:
-        """The streams begin anew here: what was found, ordered and under way is void."""
+        """Discard all detections, orders and bursts in progress, because the streams begin again here."""
         self._is_free = not self._wait_for_orders
         self._order = self._next_order_of_its_own() if self._is_free else None
-        self._payloads: dict[int, npt.NDArray[np.int8]] = {}  # rounds, and the votes that wait for them
-        self._ballot = (-1, 0)  # a round, and how many votes the others bring to it
+        self._payloads: dict[int, npt.NDArray[np.int8]] = {}  # votes that wait for their round, by round number
+        self._ballot = (-1, 0)  # a round, and the number of votes that the other clients send in it
         self._armed_round = -1
-        self._triggers: deque[Detection] = deque()  # that are still to be answered
+        self._triggers: deque[Detection] = deque()  # triggers that are not answered yet
         self._burst, self._burst_at = np.empty(0, np.complex64), self._position
 
     @property
     def cfo_rad(self) -> float:
-        """The server's frequency as it is heard here, over the last triggers; what is sent is turned by it."""
+        """Return the frequency offset over the last triggers, by which all transmitted samples are rotated."""
         return self._cfo_rad or 0.0
 
     @property
     def calibrated(self) -> bool:
-        """May payload be sent?"""
+        """Return whether the client may send its payload."""
         return self._order is not None and self._order.mode == "payload"
 
     def set_turnaround_samples(self, turnaround_samples: int) -> None:
@@ -152,9 +155,10 @@ class ClientStream:
         self._correct_cfo = bool(correct_cfo)
 
     def order(self, order: Order) -> list[Status]:
-        """ValueError if it is for another epoch or for a round that is over."""
+        """Take an order; raise ValueError if it is for another epoch or for a round that is over."""
         require(order.epoch == self.epoch, "epoch of an order", order.epoch, f"the present one, {self.epoch}")
-        if order.run != self._run:  # the server began anew: its rounds say nothing of those before
+        # A new run means that the server restarted, so its rounds are unrelated to those before.
+        if order.run != self._run:
             self._run, self._answered_round, self._armed_round = order.run, -1, -1
             self._payloads.clear()
             self._ballot = (-1, 0)
@@ -165,20 +169,26 @@ class ClientStream:
         return self._arm()
 
     def ballot(self, round_: int, votes: int, takes_part: bool, run: int | None = None) -> list[Status]:
-        """A round of so many votes. Who does not take part abstains; who has none in time is measured at least.
+        """Announce a round with this many votes.
 
-        ValueError if that round is over, or of another run.
+        A client that does not take part abstains. A client that takes part but has no payload in time sends sync
+        symbols, so that it is still measured.
+
+        Raises
+        ------
+        ValueError
+            If the round is over or belongs to another run.
         """
         self._check_run(run)
         self._ballot = (integer("round of a ballot", round_, 0), integer("votes", votes, 1, MOST_VOTES))
         return [] if takes_part else self.payload(round_, np.zeros(votes, np.int8), run)
 
     def _check_run(self, run: int | None) -> None:
-        """Of a payload or ballot: one for an earlier start of the server may name a round that is still to come."""
+        """Raise ValueError for a payload or ballot of another run: its round may still lie ahead in this run."""
         require(run is None or run == self._run, "run", run, f"the present one, {self._run}")
 
     def payload(self, round_: int | None, votes: npt.NDArray[np.int8], run: int | None = None) -> list[Status]:
-        """Votes of a round, by default of the coming one; ValueError if that round is over or the votes are none."""
+        """Take the votes of a round, by default the coming one; raise ValueError if the round or votes are invalid."""
         self._check_run(run)
         number = self._coming_round() if round_ is None else integer("round of a payload", round_, 0)
         over = f"after the last answer's, {self._answered_round}"
@@ -212,18 +222,18 @@ class ClientStream:
         self._payloads = {of: votes for of, votes in self._payloads.items() if of >= number}
 
     def gap(self, reason: str) -> Status:
-        """Samples were lost, here or on the way out: the offset between the two streams is not what it was."""
+        """Handle lost samples in either stream: the offset between the two streams has changed."""
         self.epoch += 1
-        self._search.skip_to(self._position)  # the server's frequency is what it was
+        self._search.skip_to(self._position)  # the frequency offset of the server has not changed
         self._forget()
         return Status("gap", self._coming_round(), self.epoch, reason=reason)
 
     def announce(self) -> Status:
-        """That these streams have begun; to the server it is as if others had broken."""
+        """Report that these streams have begun; for the server this is equivalent to a gap."""
         return Status("gap", self._coming_round(), self.epoch, reason="started")
 
     def push(self, samples: Samples, out: Samples | None = None) -> tuple[Samples, list[Status]]:
-        """``out`` is written to if it is given: a stream's own buffer, say."""
+        """Return n samples to transmit and the events so far; samples are written to ``out`` if it is given."""
         first, end = self._position, self._position + len(samples)
         self._position = end
         out = np.empty_like(samples) if out is None else out
@@ -239,8 +249,8 @@ class ClientStream:
         return out, happened
 
     def _queue(self, heard: Detection) -> None:
-        """Of triggers that come before the answer to the first is due, the strongest counts."""
-        # Later ones may not be known yet when the answer begins; that must not depend on how the stream is cut.
+        """Queue a trigger; of several triggers before the first answer is due, only the strongest counts."""
+        # A later trigger may not be known yet when the answer begins; this must not depend on the chunks of the stream.
         known_by = self._search.latency_samples
         if self._triggers and heard.time_samples < self._begin_samples(self._triggers[-1]) - known_by:
             if heard.snr > self._triggers[-1].snr:
@@ -249,16 +259,17 @@ class ClientStream:
             self._triggers.append(heard)
 
     def _begin_samples(self, heard: Detection) -> float:
-        """When the answer to this trigger begins."""
+        """Return the sample at which the answer to this trigger begins."""
         order = self._order
         if order is None:
             return heard.time_samples + self._turnaround
         slot = self._layout.sequence_start_samples(self.client) if order.mode == "acquire" else 0
-        stretch = 1 + 1e-6 * order.drift_ppm  # by the server's clock the slot begins at the same time for all
+        # Measured by the server's clock, the slot begins at the same time for all clients.
+        stretch = 1 + 1e-6 * order.drift_ppm
         return heard.time_samples + self._turnaround + order.correction_samples + slot * stretch
 
     def _answer(self, heard: Detection, first: int) -> Status:
-        """Begin the answer to this trigger, or say why there is none."""
+        """Begin the answer to this trigger, or report why there is none."""
         self._follow_frequency(heard)
         begin, number, order = self._begin_samples(heard), self._coming_round(), self._order
         whole = round(begin)
@@ -296,17 +307,17 @@ class ClientStream:
         return sent, payload_answer(votes, self.client, self._layout, rng, fraction_samples, cfo, order.drift_ppm)
 
     def _coming_round(self) -> int:
-        """The round of the order at hand, or the one after the last answer."""
+        """Return the round of the present order, or the round after the last answer."""
         after = self._answered_round + 1
         return after if self._order is None else max(after, self._order.round)
 
     def _reason_to_abstain(self, whole: int, first: int) -> str | None:
         if self._order is None:
-            return "not calibrated: there is no order of this epoch"
+            return "not calibrated: there is no order for this epoch"
         if self._order.round <= self._answered_round:
-            return f"round {self._order.round} is answered, and there is no order of the next"
+            return f"round {self._order.round} is already answered, and there is no order for the next one"
         if self._order.mode == "silent":
-            return "ordered to be silent"
+            return "the order says to stay silent"
         if whole < first:
             return f"too late by {first - whole} samples: correction and turnaround leave no time to find the trigger"
         if whole < self._burst_at + len(self._burst):
@@ -314,7 +325,7 @@ class ClientStream:
         return None
 
     def _lay(self, out: Samples, first: int) -> None:
-        """The part of the burst that falls on these samples."""
+        """Write the part of the burst that falls on these samples."""
         at = self._burst_at - first
         part = self._burst[max(-at, 0) : max(len(out) - at, 0)]
         out[max(at, 0) : max(at, 0) + len(part)] = part

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Is it there, and roughly where? Correlation normalised by the energy under it, so that no level need be known."""
+"""Detect triggers by correlation, normalised by the energy under the template, so that the level need not be known."""
 
 from __future__ import annotations
 
@@ -17,34 +17,36 @@ from oac_blocks.dsp.phasor import phasors
 from oac_blocks.dsp.receive.arrival import estimate_arrival
 from oac_blocks.dsp.waveform.trigger import EDGE_SAMPLES, SEGMENT_SAMPLES, SEGMENTS, segment, trigger
 
-_BANK_STEP_RAD = 0.05  # a segment of 64 samples loses at most 1 dB between two hypotheses
+_BANK_STEP_RAD = 0.05  # rad/sample between two hypotheses; a segment of 64 samples loses at most 1 dB between them
 
 
 def bank_up_to(max_cfo_rad: float) -> tuple[float, ...]:
-    """Frequencies to search so that offsets up to this are covered, in rad/sample."""
-    # Each covers half a step to either side; what rounding adds must not cost two more of them.
+    """Return the frequencies in rad/sample that cover offsets up to this value."""
+    # Each frequency covers half a step on both sides. The small constant prevents rounding from adding two more.
     beside = math.ceil(real("max_cfo_rad", max_cfo_rad, 0.0, 1.5) / _BANK_STEP_RAD - 0.5 - 1e-9)
     return tuple(_BANK_STEP_RAD * i for i in range(-beside, beside + 1))
 
 
-CFO_BANK_RAD = bank_up_to(0.175)  # seven: 20 ppm at 2.4 GHz is 0.12 rad/sample at 2.5 Msps
-DEFAULT_FALSE_ALARM = 1e-9  # a sample of white noise: about one in a minute at 20 Msps, before the fit rejects it
-ENERGY_FLOOR = 1e-10  # of the largest energy: noiseless silence would otherwise correlate by its rounding errors
+CFO_BANK_RAD = bank_up_to(0.175)  # seven frequencies: 20 ppm at 2.4 GHz is 0.12 rad/sample at 2.5 Msps
+# Probability per sample of white noise: about one alarm per minute at 20 Msps before the fit rejects it.
+DEFAULT_FALSE_ALARM = 1e-9
+# Share of the largest energy below which a window counts as silent, because rounding errors correlate in silence.
+ENERGY_FLOOR = 1e-10
 _FFT_SIZE = 2048
-_BLOCKS_AT_ONCE = 8  # times seven hypotheses: about a megabyte
-# Of the fitted waveform over all else, linear. What passes the gate by chance (payload is not white noise, and does so
-# more often) stays below 0.11; a trigger at -7 dB does not.
+_BLOCKS_AT_ONCE = 8  # blocks in a batch; times seven hypotheses, this is about a megabyte
+# Least linear SNR of the fitted waveform over everything else. Chance alarms of the gate stay below 0.11 (payload is
+# not white noise and causes more of them), while a trigger at -7 dB exceeds it.
 LEAST_FIT_SNR = 0.11
 
 
 @dataclass(frozen=True)
 class Detection:
-    """A trigger: when its first sample arrived (with the fractional part), its frequency offset and its quality."""
+    """A trigger: the arrival time of its first sample (with the fraction), its frequency offset and its quality."""
 
     time_samples: float
     cfo_rad_per_sample: float
     metric: float  # mean normalised correlation of the four segments, 0 to 1
-    snr: float  # linear, a sample
+    snr: float  # linear SNR per sample
 
     @property
     def sample(self) -> int:
@@ -58,9 +60,9 @@ class Detection:
 def normalised_correlation(
     x: npt.ArrayLike, template: npt.ArrayLike, cfo_rad_per_sample: npt.ArrayLike = 0.0
 ) -> npt.NDArray[np.float32]:
-    """|<template, x[i : i + L]>| over both norms, for every i: float32 (..., n - L + 1), from 0 to 1.
+    """Return |<template, x[i : i + L]>| over both norms for every i: float32 (..., n - L + 1), from 0 to 1.
 
-    With several frequency offsets (h,) the result is (h, n - L + 1), the template turned by each.
+    With several frequency offsets (h,) the template is rotated by each, and the result has the shape (h, n - L + 1).
     """
     x, template = complex_array("x", x), complex_array("template", template)
     require(x.ndim == 1, "x", f"shape {x.shape}", "one-dimensional")
@@ -89,8 +91,8 @@ def normalised_correlation(
 
 
 def _inverse_norms(x: npt.NDArray[np.complex64], length: int) -> npt.NDArray[np.float32]:
-    """1 / ||x[i : i + length]|| for every i."""
-    # float64: the difference of two long sums must still be good to a quiet window's energy.
+    """Return 1 / ||x[i : i + length]|| for every i."""
+    # The sums are float64, because the difference of two long sums must resolve the energy of a quiet window.
     power = np.square(x.real, dtype=np.float64)
     power += np.square(x.imag, dtype=np.float64)
     running = np.concatenate(([0.0], np.cumsum(power)))
@@ -100,7 +102,7 @@ def _inverse_norms(x: npt.NDArray[np.complex64], length: int) -> npt.NDArray[np.
 
 
 def trigger_metric(x: npt.ArrayLike, cfo_bank_rad: tuple[float, ...] = CFO_BANK_RAD) -> npt.NDArray[np.float32]:
-    """Mean normalised correlation of the four segments, (hypotheses, n - 255): index i is a first segment at i."""
+    """Return the mean normalised correlation of the four segments, (hypotheses, n - 255), for a first segment at i."""
     single = normalised_correlation(x, segment(), np.array(cfo_bank_rad))
     span = (SEGMENTS - 1) * SEGMENT_SAMPLES
     out = single.shape[-1] - span
@@ -116,10 +118,11 @@ def trigger_metric(x: npt.ArrayLike, cfo_bank_rad: tuple[float, ...] = CFO_BANK_
 def trigger_threshold(
     false_alarm_per_sample: float = DEFAULT_FALSE_ALARM, hypotheses: int = len(CFO_BANK_RAD)
 ) -> float:
-    """The metric that white noise exceeds with at most this probability at a sample (union bound over hypotheses).
+    """Return the metric that white noise exceeds with at most this probability per sample (union bound over
+    hypotheses).
 
-    In noise a segment's squared correlation is Beta(1, L - 1); the distribution of the mean of four roots of it is
-    found by convolving densities on a fine grid.
+    In noise the squared correlation of a segment is distributed as Beta(1, L - 1). The distribution of the mean of four
+    square roots of it is computed by convolving densities on a fine grid.
     """
     wanted = real("false_alarm_per_sample", false_alarm_per_sample, 0.0, 1.0, open_low=True)
     wanted /= integer("hypotheses", hypotheses, 1)
@@ -129,7 +132,7 @@ def trigger_threshold(
     density = cell
     for _ in range(SEGMENTS - 1):
         density = np.convolve(density, cell)
-    # Tail sums from the far end keep the small probabilities exact. Cell i of the sum is centred at (i + 2) / 4096.
+    # Tail sums from the far end keep small probabilities exact. Cell i of the sum is centred at (i + 2) / 4096.
     tail = np.cumsum(density[::-1])[::-1]
     first = int(np.argmax(tail <= wanted))
     return float((first + SEGMENTS / 2) / points / SEGMENTS)
@@ -141,14 +144,16 @@ def find_triggers(
     cfo_bank_rad: tuple[float, ...] = CFO_BANK_RAD,
     refractory_samples: int = SEGMENTS * SEGMENT_SAMPLES,
 ) -> list[Detection]:
-    """All triggers in x, in order of time, each with fractional time and frequency offset.
+    """Return all triggers in x in order of time, each with fractional time and frequency offset.
 
-    The gate is :func:`trigger_metric`; on its peaks the full waveform is fitted, and must be heard. Peaks closer than
-    ``refractory_samples`` to a stronger one are its side peaks (the call is periodic) and do not count. A trigger that
-    the record cuts off is not reported: records of a stream must overlap by a trigger's length.
+    The gate is :func:`trigger_metric`. At its peaks the full waveform is fitted and must reach the least SNR. A peak
+    closer than ``refractory_samples`` to a stronger one is a side peak, because the trigger is periodic, and does not
+    count. A trigger that is cut off by the end of the record is not reported, so records of a stream must overlap by
+    the length of a trigger.
 
-    This is the plain definition, with the gate's level for the asking. ``TriggerSearch`` finds the same in a stream by
-    other means (a lower gate, then the whole waveform), and is tested against this; so neither is made of the other.
+    This function is the plain definition, with a selectable gate threshold. ``TriggerSearch`` finds the same triggers
+    in a stream by other means (a lower gate, then the whole waveform) and is tested against this function, so neither
+    uses the other.
     """
     x = complex_array("x", x)
     require(len(cfo_bank_rad) > 0, "cfo_bank_rad", cfo_bank_rad, "at least one frequency")
@@ -171,7 +176,7 @@ def find_triggers(
 
 
 def is_cut(x: npt.NDArray[np.complex64], peak: int, cfo_rad: float) -> bool:
-    """Is this what the record's edge leaves of a trigger? Three of its segments look like four, one of them missing."""
+    """Return whether the record's edge cut this trigger off: three segments can look like four with one missing."""
     span = SEGMENTS * SEGMENT_SAMPLES
     margin = span - SEGMENT_SAMPLES
     if margin <= peak <= len(x) - span - margin:
@@ -184,7 +189,7 @@ def is_cut(x: npt.NDArray[np.complex64], peak: int, cfo_rad: float) -> bool:
 
 
 def _peaks(metric: npt.NDArray[np.float32], limit: float, refractory: int) -> list[int]:
-    """Local maxima above the limit, strongest first, each silencing its surroundings; returned in order of time."""
+    """Return local maxima above the limit in order of time; the strongest suppress their surroundings first."""
     highest_around = scipy.ndimage.maximum_filter1d(metric, SEGMENT_SAMPLES // 2 + 1)
     candidates = np.flatnonzero((metric > limit) & (metric == highest_around))
     chosen: list[int] = []

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How high does noise peak when a waveform is looked for at every delay of a window?
+"""Compute how high noise peaks when a waveform is searched for at every delay of a window.
 
-The metric at a delay is the energy that the waveform explains over all energy there, summed over a few looks with one
-delay: sum |<s, x>|^2 / (|s|^2 sum |x|^2), from 0 to 1. In white noise it is Beta(looks, looks (length - 1)). As a
-function of the delay it moves, and it is above a level somewhere in a window only if it is so at the window's start or
-crosses the level upwards later on; the mean number of such crossings has a closed form (Rice's, on the sphere).
+The metric at a delay is the share of the energy that the waveform explains, summed over several looks with the same
+delay: sum |<s, x>|^2 / (|s|^2 sum |x|^2), from 0 to 1. In white noise it is distributed as Beta(looks, looks
+(length - 1)). The metric exceeds a level somewhere in a window only if it does so at the window's start or crosses the
+level upwards later. The mean number of such crossings has a closed form (Rice's formula on the sphere).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-import scipy  # its parts are imported when they are used: scipy.optimize takes long, and few commands need it
+import scipy  # submodules are imported on use: scipy.optimize loads slowly, and few commands need it
 import scipy.special
 
 from oac_blocks.dsp.checks import integer, real
@@ -21,10 +21,10 @@ from oac_blocks.dsp.checks import integer, real
 def peak_probability(
     metric: float, window_samples: float, bandwidth_rad: float, length: float, looks: int = 1
 ) -> float:
-    """The probability that noise exceeds ``metric`` somewhere in the window: an upper bound, close where it is small.
+    """Return an upper bound of the probability that noise exceeds ``metric`` in the window; tight where it is small.
 
-    ``bandwidth_rad`` is the root of the waveform's central second spectral moment in rad/sample, ``length`` how many
-    complex values of noise a look has.
+    ``bandwidth_rad`` is the square root of the waveform's central second spectral moment in rad/sample. ``length`` is
+    the number of complex noise values in a look.
     """
     x = real("metric", metric, 0.0, 1.0)
     looks = integer("looks", looks, 1)
@@ -42,7 +42,7 @@ def peak_probability(
 def peak_threshold(
     false_alarm: float, window_samples: float, bandwidth_rad: float, length: float, looks: int = 1
 ) -> float:
-    """The metric that noise exceeds somewhere in the window with at most this probability."""
+    """Return the metric that noise exceeds somewhere in the window with at most this probability."""
     wanted = real("false_alarm", false_alarm, 1e-15, 0.5)
 
     def surplus(x: float) -> float:

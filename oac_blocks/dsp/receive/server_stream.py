@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The server's receive stream, round by round: its own trigger, then the clients' answers to it.
+"""Process the server's receive stream round by round: find its own trigger, then the clients' answers to it.
 
-The server hears its own trigger, counts ``answer_samples`` on from there, and takes the payload's frame or the slots of
-an acquire round. The stream is cut at the nearest sample; the fraction goes into the offsets. From a trigger to the end
-of its round no other can come, and none is looked for: that makes it fast. Where the search stops and goes on depends
-on the samples alone, and so does the result, however the stream is cut into pieces.
+The server receives its own trigger, counts ``answer_samples`` from there, and takes the payload's frame or the slots of
+an acquire round. The stream is cut at the nearest sample, and the fraction is added to the offsets. No other trigger
+can come before the end of a round, so the search pauses meanwhile, which saves time. The search pauses and resumes at
+samples that depend on the samples alone, so the result does not depend on the chunks of the stream.
 """
 
 from __future__ import annotations
@@ -31,35 +31,38 @@ from oac_blocks.dsp.waveform.trigger import trigger
 
 MOST_VOTES = 1 << 26
 _SPAN_ROWS = 16
-_LARGEST_SAMPLE = 1e15  # beyond it energies overflow in float32, and it is no sample of any radio
+# Largest sample component; beyond it energies overflow float32, and no radio delivers such samples.
+_LARGEST_SAMPLE = 1e15
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class HeardRound:
-    """One trigger and what was heard after it. The vectors have one element for each client, NaN if it was not heard.
+    """One trigger and the answers to it.
 
-    ``offset_samples`` of a payload round is that in the middle of the frame's sync symbols: a client whose clock is off
-    moves through it. ``cfo_rad`` comes from the phases of these symbols, and is unique up to half a turn from one to
-    the next (1.7e-4 rad/sample for 21,880 votes in four groups); an acquire round is too short to tell, and says NaN.
-    ``place_samples`` is where after ``answer_samples`` the offset was measured: in the middle of the frame's sync
-    symbols, or at the client's slot. A clock that is off makes offsets differ from one place to another.
+    Vectors have one element for each client, NaN for a client that was not detected. In a payload round,
+    ``offset_samples`` is the sample offset in the middle of the frame's sync symbols, because a clock error moves a
+    client during the frame. ``cfo_rad`` comes from the phases of these symbols and is unique up to half a turn between
+    two of them (1.7e-4 rad/sample for 21,880 votes in four groups). An acquire round is too short to measure it and
+    gives NaN. ``place_samples`` is the time after ``answer_samples`` at which the offset was measured: the middle of
+    the frame's sync symbols, or the client's slot. With a clock error, offsets differ between these times.
     """
 
     round: int
     kind: Kind
     trigger_sample: float
-    trigger_snr_db: float  # a sample
+    trigger_snr_db: float  # SNR per sample
     offset_samples: Floats
     sigma_samples: Floats
     power_db: Floats
     cfo_rad: Floats
     snr_db: Floats
     place_samples: Floats
-    soft_votes: npt.NDArray[np.float32] | None = None  # of a payload round
-    energies: npt.NDArray[np.float32] | None = None  # (2, votes), for and against
-    mean_snr_db: float = math.nan  # of the clients heard, echoes included, over the noise beside the band
+    soft_votes: npt.NDArray[np.float32] | None = None  # soft votes of a payload round
+    energies: npt.NDArray[np.float32] | None = None  # energies for and against each vote, (2, votes)
+    # Mean SNR of the detected clients, all paths included, over the noise beside the band.
+    mean_snr_db: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class _Expected:
 
 
 class _OpenRound:
-    """A round whose samples are still coming: ``first`` to ``stop`` of the stream are needed."""
+    """A round whose samples are still arriving: samples ``first`` to ``stop`` of the stream are needed."""
 
     def __init__(self, expected: _Expected, detection: Detection, layout: RoundLayout) -> None:
         self.expected, self.detection = expected, detection
@@ -87,33 +90,46 @@ class _OpenRound:
 
     @property
     def fraction(self) -> float:
-        """Of the trigger, and so of where answers are wanted: -0.5 to 0.5."""
+        """Return the fraction of the trigger's arrival, and so of the nominal arrival of answers: -0.5 to 0.5."""
         return self.detection.time_samples - round(self.detection.time_samples)
 
     def take(self, samples: npt.NDArray[np.complex64], at: int) -> None:
-        """What is needed of these samples, the first of which is number ``at``."""
+        """Copy the needed part of these samples, the first of which has the index ``at``."""
         begin, stop = max(at, self.first), min(at + len(samples), self.stop)
         if begin < stop:
             self.samples[begin - self.first : stop - self.first] = samples[begin - at : stop - at]
 
 
 def usual_early_samples(num: Numerology) -> int:
-    """Return how far inside the prefix the FFT window sits unless told otherwise: a third, the rest is for echoes."""
+    """Return the default position of the FFT window inside the prefix: a third, the rest is for multipath."""
     return num.cp_samples // 3
 
 
 class ServerStream:
-    """Takes the server's stream in pieces of any size (``push``) and returns the rounds that they complete.
+    """Take the server's stream in chunks of any size (``push``) and return the rounds that they complete.
 
-    - ``expect`` says what the next trigger will begin. Without it rounds are counted on, each a payload of ``votes``;
-    - ``early_samples``: how far the FFT window sits inside the prefix, a third of it by default. A client may come so
-      much early, or late by the rest of the prefix less its echoes;
-    - ``false_alarm_per_sample``, ``min_snr_db``, ``tracking``, ``lost_after_samples``, ``span_rows``: of the
-      ``TriggerSearch``. The server's own trigger has no frequency offset, so only offsets up to ``max_cfo_rad`` are
-      searched, 0.025 or more;
-    - ``false_alarm_per_client``: that a silent client is heard in a round of white noise;
-    - ``patience_samples``: a round whose trigger is not heard so many samples after ``expect`` is over, with nobody
-      heard; 0 waits for ever. It counts samples and not seconds, so that a slow machine misses no round.
+    Call ``expect`` to say which round the next trigger begins. Without it, rounds are numbered consecutively, each a
+    payload of ``votes``.
+
+    Parameters
+    ----------
+    layout : RoundLayout
+    votes : int
+        Number of votes in a round that ``expect`` does not describe.
+    early_samples : int, optional
+        How far the FFT window is inside the prefix, a third of it by default. A client may be early by this many
+        samples, or late by the rest of the prefix minus its multipath spread.
+    false_alarm_per_sample, min_snr_db, tracking, lost_after_samples, span_rows
+        Settings of the ``TriggerSearch``.
+    false_alarm_per_client : float
+        Probability that a silent client is detected in a round of white noise.
+    max_cfo_rad : float
+        Largest frequency offset to search for, in rad/sample. The server's own trigger has no frequency offset, so the
+        default suffices; the search always covers at least 0.025.
+    patience_samples : int
+        Timeout in samples: if the trigger does not arrive this long after ``expect``, the round ends with no client
+        detected. 0 waits without limit. The timeout counts samples instead of seconds, so that a slow machine loses no
+        round.
     """
 
     def __init__(
@@ -144,22 +160,22 @@ class ServerStream:
         self.set_votes(votes)
         self.set_early_samples(usual_early_samples(layout.num) if early_samples is None else early_samples)
         self.set_false_alarm_per_client(false_alarm_per_client)
-        # What was searched already when a trigger is found, and may belong to the answers.
+        # Samples that are already searched when a trigger is found, and that may belong to the answers.
         self._kept = max(0, self.search.latency_samples + acquisition.MARGIN_SAMPLES + 2 - layout.answer_samples)
         self.reset()
 
     @property
     def bad_samples(self) -> int:
-        """Samples that were NaN, infinite or absurdly large, and taken as silence."""
+        """Return how many samples were NaN, infinite or very large, and were replaced with zeros."""
         return self._bad_samples
 
     @property
     def ignored_triggers(self) -> int:
-        """Triggers that were heard before the round of another was over."""
+        """Return how many triggers arrived before the round of another trigger was over."""
         return self._ignored
 
     def set_votes(self, votes: int) -> None:
-        """Of rounds that nothing else is said of, from the next trigger on."""
+        """Set the votes of rounds that ``expect`` does not describe, from the next trigger on."""
         self._votes = integer("votes", votes, 1, MOST_VOTES)
 
     def set_early_samples(self, early_samples: int) -> None:
@@ -169,20 +185,21 @@ class ServerStream:
         self._false_alarm = real("false_alarm_per_client", probability, 1e-15, 0.5)
 
     def reset(self) -> None:
-        """Forget the stream and what was expected: the next sample is number 0, and so is the next round."""
+        """Forget the stream and the expectation: the next sample and the next round have the number 0."""
         self.search.reset()
-        self._position = 0  # of the next sample
-        self._history = np.empty(0, np.complex64)  # the last samples before it, while a trigger is looked for
+        self._position = 0  # index of the next sample
+        # Last samples before the next one, kept during the search for a trigger.
+        self._history = np.empty(0, np.complex64)
         self._open: _OpenRound | None = None
         self._busy_until = 0  # end of the last round
         self._expected: tuple[int, Kind, int | None] | None = None
-        self._due = math.inf  # the sample at which the expected round counts as missed
+        self._due = math.inf  # sample at which the expected round counts as missed
         self._next_round = 0
         self._bad_samples = 0
         self._ignored = 0
 
     def expect(self, round: int, kind: str = "payload", votes: int | None = None) -> None:
-        """What the next trigger begins. The latest word counts: a trigger that nobody heard leaves no trace."""
+        """Set the round that the next trigger begins; a later call replaces an earlier one."""
         number = integer("round", round, 0)
         require(kind in KINDS, "kind", repr(kind), f"one of {', '.join(KINDS)}")
         if votes is not None:
@@ -191,9 +208,9 @@ class ServerStream:
         self._due = self._position + self._patience if self._patience else math.inf
 
     def gap(self, at: int | None = None) -> list[HeardRound]:
-        """The stream broke, and goes on at this sample (by default the next one): a round under way is given up.
+        """Handle a break in the stream, which continues at this sample (by default the next one).
 
-        It is returned with nobody heard, so that who waits for it goes on.
+        A round in progress is given up and returned with no client detected, so that its receiver can continue.
         """
         broken, self._open = self._open, None
         left = self._due - self._position
@@ -204,7 +221,7 @@ class ServerStream:
         return [] if broken is None else [self._heard(broken, np.full((5, self.layout.clients), np.nan))]
 
     def push(self, samples: npt.NDArray[np.complex64]) -> list[HeardRound]:
-        """The rounds that these samples complete, in order of time."""
+        """Return the rounds that these samples complete, in order of time."""
         samples = np.asarray(samples)
         require(samples.ndim == 1, "samples", f"shape {samples.shape}", "one-dimensional")
         require(samples.dtype == np.complex64, "samples", samples.dtype, "complex64")
@@ -216,11 +233,12 @@ class ServerStream:
                 self._open.take(some, self._position)
                 self._position += len(some)
                 if self._position == self._open.stop:
-                    # Closed when it is done: a round that cannot be finished is broken, and a gap then says so.
+                    # The round is closed afterwards: if it cannot be finished, it stays open and the next gap reports
+                    # it.
                     heard.append(self._finish(self._open))
                     self._open = None
             else:
-                # Span by span, so that the search stops at the same sample however the stream is cut.
+                # The search proceeds span by span, so that it stops at the same sample for any chunks of the stream.
                 some = samples[: int(min(self.search.wanted_samples, max(1, self._due - self._position)))]
                 heard += self._look_at(some)
                 if self._open is None and self._position >= self._due:
@@ -230,7 +248,7 @@ class ServerStream:
 
     def _sound(self, samples: npt.NDArray[np.complex64]) -> npt.NDArray[np.complex64]:
         parts = np.ascontiguousarray(samples).view(np.float32)
-        # Comparisons with NaN are false: two quick passes find all that is bad.
+        # Comparisons with NaN are false, so two quick passes find all bad samples.
         if not len(parts) or (parts.max() < _LARGEST_SAMPLE and parts.min() > -_LARGEST_SAMPLE):
             return samples
         pairs = parts.reshape(-1, 2)
@@ -239,7 +257,7 @@ class ServerStream:
         return np.where(bad, np.complex64(0), samples)
 
     def _look_at(self, samples: npt.NDArray[np.complex64]) -> list[HeardRound]:
-        """Search one span, or a part of it."""
+        """Search one span or a part of it."""
         found = deque(self.search.push(samples))
         self._position += len(samples)
         if self._kept:
@@ -269,7 +287,7 @@ class ServerStream:
         return _Expected(number, kind, self._votes if votes is None else votes)
 
     def _missed(self) -> HeardRound:
-        """The round that was expected, without its trigger."""
+        """Return the expected round as one without a trigger."""
         missed, nothing = self._next_expected(), np.full(self.layout.clients, np.nan)
         return HeardRound(missed.round, missed.kind, math.nan, math.nan, *(nothing,) * 6)
 
@@ -280,7 +298,7 @@ class ServerStream:
 
     def _acquired(self, done: _OpenRound) -> HeardRound:
         answer_at = acquisition.MARGIN_SAMPLES + done.fraction
-        # The record is cut at the trigger's nearest sample, so that half a sample more or less is the fraction's.
+        # The record is cut at the sample nearest to the trigger, so the fraction is at most half a sample.
         found = acquisition.acquire(done.samples, self.layout, answer_at, false_alarm=self._false_alarm)
         unknown = np.full(self.layout.clients, np.nan)
         sigma = np.sqrt(found.sigma_samples**2 + _trigger_variance(done.detection))
@@ -314,7 +332,7 @@ class ServerStream:
         energies: npt.NDArray[np.float32] | None = None,
         mean_snr_db: float = math.nan,
     ) -> HeardRound:
-        """``columns`` (5, N): offsets and what follows them."""
+        """Return the round; ``columns`` (5, N) are the offsets and the fields after them."""
         expected, detection = done.expected, done.detection
         about = (expected.round, expected.kind, detection.time_samples, _db(detection.snr))
         place = np.where(np.isfinite(columns[0]), self._places(done), np.nan)
@@ -322,7 +340,7 @@ class ServerStream:
         return HeardRound(*about, offset, sigma, power_db, cfo_rad, snr_db, place, soft_votes, energies, mean_snr_db)
 
     def _places(self, done: _OpenRound) -> Floats:
-        """Where each client is measured, by the first sample of the symbol, or of all symbols in the mean."""
+        """Return where each client is measured: the first sample of its symbol, or the mean over all symbols."""
         clients = self.layout.clients
         if done.frame is None:
             return np.array([self.layout.sequence_start_samples(client) for client in range(clients)], np.float64)
@@ -335,7 +353,7 @@ def _unit_trigger_variance() -> float:
 
 
 def _trigger_variance(detection: Detection) -> float:
-    """What the trigger's own time is uncertain by: the offsets of all clients count from it."""
+    """Return the variance of the trigger's arrival time, from which the offsets of all clients count."""
     return _unit_trigger_variance() / max(detection.snr, 1e-30)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All clients, from all sync symbols of a burst together: when, how strong, at which frequency, and heard at all?
+"""Detect all clients in the sync symbols of a burst and estimate their delays, powers and frequencies.
 
-The clock of a client may run through the burst, so its delay differs from one sync symbol to the next, steadily. It is
-searched with the energy of all of them, fitted in each, and averaged. Clients that are not heard would still take noise
-out of what is left for the others, so only those are in the fit that are heard.
+A client's clock may drift during the burst, so its delay changes steadily from one sync symbol to the next. The delay
+is searched with the energy of all sync symbols, fitted in each and averaged. A silent client in the fit would absorb
+noise from the residual of the others, so only detected clients are in the final fit.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.dsp.waveform.shared_slot import cyclic_shifts_samples, flattened_slot
 
 DEFAULT_FALSE_ALARM = 1e-6
-LARGEST_DRIFT_PPM = 40.0  # of a client's clock against the server's, each of them off by 20
-_NEAR_SAMPLES = 1.0  # of where the search found it a client is fitted
+# Drift in ppm of a client's clock against the server's, for two clocks with an error of 20 each.
+LARGEST_DRIFT_PPM = 40.0
+_NEAR_SAMPLES = 1.0  # samples around the result of the search within which a client is fitted
 _ITERATIONS = 8
-_CLEARLY = 2.0  # heard: that many times what noise explains
+_CLEARLY = 2.0  # a client is certainly present if it explains this many times the share that noise explains
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class BurstArrivals:
-    """One element for each client, NaN for those that were not heard."""
+    """Estimates, one element for each client; NaN for a client that was not detected."""
 
-    delay_samples: Floats  # in the middle of the sync symbols; positive is late
-    sigma_samples: Floats  # of it, by the joint bound
-    power: Floats  # energy of a subcarrier, of the strongest path
-    cfo_rad: Floats  # rad/sample, unique up to half a turn between sync symbols; NaN for a single one
-    snr: Floats  # linear: power over the noise of a subcarrier; echoes count as noise, since the fit has one path
+    delay_samples: Floats  # delay in the middle of the sync symbols; positive is late
+    sigma_samples: Floats  # standard deviation of the delay by the joint bound
+    power: Floats  # energy of a subcarrier on the strongest path
+    cfo_rad: Floats  # rad/sample, unique up to half a turn between sync symbols; NaN for a single symbol
+    snr: Floats  # linear power over the noise of a subcarrier; other paths count as noise, because the fit has one path
 
 
 def estimate_burst(
@@ -48,9 +49,10 @@ def estimate_burst(
     early_samples: int = 0,
     false_alarm: float = DEFAULT_FALSE_ALARM,
 ) -> BurstArrivals:
-    """From the sync symbols (groups, symbol_samples) of a burst that begin at these samples of it.
+    """Estimate arrivals from the sync symbols (groups, symbol_samples) of a burst.
 
-    ``false_alarm`` is the probability that a silent client is heard in white noise.
+    ``starts_samples`` are the positions of the symbols in the burst. ``false_alarm`` is the probability that a silent
+    client is detected in white noise.
     """
     n_clients = integer("n_clients", n_clients, 1)
     flattened = flattened_slot(syncs, num, early_samples).astype(np.complex128)
@@ -64,7 +66,7 @@ def estimate_burst(
         clients, fit, delay, sigma = found
         noise = max(float(np.mean(fit.noise)), 1e-30)
         power = np.mean(fit.amplitude.real**2 + fit.amplitude.imag**2, axis=0)
-        # All symbols have the same noise; how much of it each shows is chance.
+        # All symbols have the same noise power; the differences between their estimates are random.
         sigma *= np.sqrt(noise / np.maximum(fit.noise, 1e-30))[:, None]
         columns[:2, clients] = _middle(delay, sigma, starts)
         columns[2, clients] = power
@@ -82,11 +84,12 @@ def _tones(num: Numerology, n_clients: int, span_samples: int, slots: int) -> To
 def _heard(
     tones_of: Tones, flattened: npt.NDArray[np.complex128], false_alarm: float
 ) -> tuple[npt.NDArray[np.bool_], Fit, Floats, Floats] | None:
-    """Which clients explain more than noise would, and the fit of these alone, with delays and their deviations.
+    """Return the detected clients and the fit of these alone, with delays and their standard deviations.
 
-    All are fitted first. A silent client's fit takes its window's peak out of the noise, or a part of a neighbour on
-    whose lobe it stands, so only those stay that nobody else could stand for. Then the others are looked for in what
-    these leave, strongest first: where two neighbours hear the same, it is the stronger one's.
+    First, all clients are fitted. The fit of a silent client absorbs the peak of the noise in its window, or a part of
+    a neighbour's main lobe, so only clients whose energy no other client could explain are kept. Then the other clients
+    are searched for in the residual, strongest first. If two neighbours explain the same energy, it belongs to the
+    stronger one.
     """
     delay = tones_of.search(flattened)
     heard = np.ones(delay.shape[-1], np.bool_)
@@ -97,7 +100,8 @@ def _heard(
         unsure = own <= _CLEARLY * _limit(tones_of, false_alarm, 0) * (own + rest)
         if not unsure.any():
             break
-        # Half of them at a time: what they leave counts as noise, and may not drown all the others at once.
+        # Only half of them are dropped at a time: their energy then counts as noise and must not hide all others at
+        # once.
         heard[heard] = ~unsure | (own > np.median(own[unsure]))
     left = fit.residual if heard.any() else flattened
     while not heard.all():
@@ -116,22 +120,23 @@ def _heard(
 
 
 def _refined(tones_of: Tones, flattened: npt.NDArray[np.complex128], delay: Floats) -> tuple[Fit, Floats, Floats]:
-    edge = tones_of.window / 2  # beyond it a client would stand for its neighbour
+    edge = tones_of.window / 2  # beyond this delay a client could be mistaken for its neighbour
     low, high = (np.clip(delay + near, -edge, edge) for near in (-_NEAR_SAMPLES, _NEAR_SAMPLES))
     return refine(tones_of, flattened, delay, low, high, _ITERATIONS)
 
 
 def _limit(tones_of: Tones, false_alarm: float, fitted: int) -> float:
-    """The share that noise explains with this probability; each client fitted took 1.5 complex values a slot."""
+    """Return the share that noise explains with this probability; a fitted client uses 1.5 values per slot."""
     left = len(tones_of.omega) - 1.5 * fitted
     ways, slots = (1, 1) if tones_of.drifts is None else tones_of.drifts.shape
     return peak_threshold(max(false_alarm / ways, 1e-15), tones_of.window, float(np.std(tones_of.omega)), left, slots)
 
 
 def _middle(delay: Floats, sigma: Floats, starts_samples: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """Delays in the middle of the symbols and their standard deviations, by a weighted line through (symbols, N).
+    """Return delays in the middle of the symbols and their deviations, by a weighted line through (symbols, N).
 
-    A weighted mean would be off where a clock runs through the burst: weights are measured, and so a little uneven.
+    A weighted mean would be biased if a clock drifts during the burst, because the weights are measured and slightly
+    uneven.
     """
     if len(delay) == 1:
         return delay[0], sigma[0]
@@ -144,10 +149,10 @@ def _middle(delay: Floats, sigma: Floats, starts_samples: npt.NDArray[np.int64])
 
 
 def _frequency(amplitude: npt.NDArray[np.complex128], starts_samples: npt.NDArray[np.int64]) -> Floats:
-    """Frequencies (N,) in rad/sample from amplitudes (symbols, N) at these times; NaN for one symbol.
+    """Return frequencies (N,) in rad/sample from amplitudes (symbols, N) at these times; NaN for one symbol.
 
-    They are the phases' slopes: the mean turn from one symbol to the next first, then a straight line through what it
-    leaves of the phases.
+    A frequency is the slope of the phase: first the mean rotation from one symbol to the next, then a straight line
+    through the remaining phases.
     """
     if len(amplitude) < 2:
         return np.full(amplitude.shape[-1], np.nan)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Several tones over the subcarriers, each the delay of one client: which delays and amplitudes fit best?
+"""Fit several tones over the subcarriers, one for the delay of each client.
 
-Delays are first searched on a grid, by one FFT; then Gauss-Newton steps move all of them at once, the amplitudes being
-solved for in each (variable projection). All matrices are N by N for N clients.
+Delays are first searched on a grid by one FFT. Gauss-Newton steps then move all delays at once and solve for the
+amplitudes in each step (variable projection). All matrices are N by N for N clients.
 """
 
 from __future__ import annotations
@@ -17,27 +17,30 @@ import scipy.fft
 from oac_blocks.dsp.checks import real
 from oac_blocks.dsp.waveform.numerology import Numerology
 
-_LARGEST_STEP = 0.5  # samples; a longer one would leave the main lobe
+_LARGEST_STEP = 0.5  # samples; a longer step would leave the main lobe
 _LEAST_SIGMA_SAMPLES = 1e-9
-_NEGLIGIBLE = 1e-3  # of the variance: a step whose square is less ends the fit, and the next would be far shorter
-_SMALL = 16  # matrices that are inverted without LAPACK
-GRID = 4  # steps of a sample where delays are searched
-_MANY_LINES = 6  # subcarriers that clients of one phase add up to: more of them have but one peak in a window
-_DRIFT_STEP_SAMPLES = 1.5  # over a burst: half a step off leaves three eighths of a sample at its ends
+# Share of the variance; a step whose square is smaller ends the fit, because the next would be far shorter.
+_NEGLIGIBLE = 1e-3
+_SMALL = 16  # largest size of matrices that are inverted without LAPACK
+GRID = 4  # grid steps per sample in the search for delays
+# Number of subcarriers on which clients of equal phase add up; with more of them a window has only one peak.
+_MANY_LINES = 6
+# Samples over a burst between two drifts; half a step leaves an error of 3/8 sample at the ends.
+_DRIFT_STEP_SAMPLES = 1.5
 
 
 def drift_ways(drift_samples: float, slots: int) -> npt.NDArray[np.int64]:
-    """Ways to drift that are looked at, (ways, slots), in steps of the grid: steadily, over evenly spaced slots."""
+    """Return the drifts to search, (ways, slots), in grid steps: each is linear over evenly spaced slots."""
     beside = math.ceil(real("drift_samples", drift_samples, 0.0, 1e4) / _DRIFT_STEP_SAMPLES - 0.5) if slots > 1 else 0
     total = GRID * _DRIFT_STEP_SAMPLES * np.arange(-beside, beside + 1)
     return np.rint(total[:, None] * (np.arange(slots) / max(slots - 1, 1) - 0.5)).astype(np.int64)
 
 
 class Tones:
-    """A delay is a tone over the subcarriers. Here: the tones of all clients, and their correlation on a fine grid.
+    """The tones of all clients and their correlation on a fine grid; a delay is a tone over the subcarriers.
 
-    Each client is searched within ``window`` samples around its shift; with ``drifts`` (ways, slots) with the energy of
-    all slots, the last but one axis of what is given.
+    Each client is searched within ``window`` samples around its shift. With ``drifts`` (ways, slots) the search uses
+    the energy of all slots, which are the last but one axis of the input.
     """
 
     def __init__(
@@ -52,10 +55,11 @@ class Tones:
         self.beyond = 0 if drifts is None else int(np.abs(drifts).max())
         self.wide = np.arange(-reach - self.beyond, reach + self.beyond + 1)
         self.cells = (GRID * self.shifts[:, None] + self.wide) % self.size
-        self.lobe = self.responses(np.ones(len(self.bins), np.complex128))  # of a client in time, on the grid, cyclic
+        # Cyclic response of a client in time, on the grid.
+        self.lobe = self.responses(np.ones(len(self.bins), np.complex128))
 
     def __call__(self, delays: npt.NDArray[np.float64]) -> npt.NDArray[np.complex128]:
-        """Tones (..., N, active) of delays (..., N): e^{-jwd}, by a table of a few exponentials."""
+        """Return the tones (..., N, active) of delays (..., N): e^{-jwd}, from a table of a few exponentials."""
         turn = -2j * np.pi * GRID / self.size * delays[..., None]
         first, run = int(self.bins[0]), math.isqrt(int(self.bins[-1] - self.bins[0])) + 1
         coarse = np.exp(turn * (first + run * np.arange(run)))
@@ -66,7 +70,7 @@ class Tones:
         return np.concatenate((table[..., :half], table[..., second : second + half]), axis=-1)
 
     def responses(self, flattened: npt.NDArray[np.complex128]) -> npt.NDArray[np.complex128]:
-        """The sum over subcarriers of each delay on the grid, (..., size)."""
+        """Return the sum over subcarriers at each delay on the grid, (..., size)."""
         spectrum = np.zeros((*flattened.shape[:-1], self.size), np.complex128)
         half = len(self.bins) // 2
         spectrum[..., self.bins[0] : self.bins[half - 1] + 1 or None] = flattened[..., :half]
@@ -74,12 +78,13 @@ class Tones:
         return scipy.fft.ifft(spectrum, axis=-1, norm="forward", overwrite_x=True)
 
     def search(self, flattened: npt.NDArray[np.complex128]) -> npt.NDArray[np.float64]:
-        """Delays on a grid of a quarter sample, (..., N).
+        """Return delays on a grid of a quarter sample, (..., N).
 
-        Many clients of one amplitude and phase add up to a few subcarriers, and silence on the others. Their responses
-        then have several peaks of one height in a window, and all of them to one side explain as much as all in time.
-        So the search begins twice, with nobody taken out and with all in time, and what leaves less is right. Where
-        both leave the same, all in time counts: they were told to be.
+        Many clients with the same amplitude and phase add up on a few subcarriers and cancel on the others. Their
+        responses then have several peaks of the same height in a window, and all clients shifted to one side explain as
+        much as all clients in time. The search therefore starts twice, once with no client subtracted and once with all
+        clients in time, and the smaller residual wins. If both leave the same residual, "all in time" wins, because the
+        clients were told so.
         """
         steps = np.zeros((*flattened.shape[:-1], len(self.shifts)), np.int64)
         blind, blind_left = self._search(flattened, steps, np.zeros(steps.shape, np.complex128), flattened)
@@ -87,7 +92,8 @@ class Tones:
             return blind / GRID
         fit = Fit(self, flattened, self.shifts + steps / GRID)
         in_time, left = self._search(flattened, steps, fit.amplitude, fit.residual)
-        if self.drifts is not None:  # the slots of a burst are searched together
+        # The slots of a burst are searched together.
+        if self.drifts is not None:
             left, blind_left = (np.sum(energy, axis=-1, keepdims=True) for energy in (left, blind_left))
         return np.where((left <= blind_left)[..., None], in_time, blind) / GRID
 
@@ -98,7 +104,7 @@ class Tones:
         amplitude: npt.NDArray[np.complex128],
         residual: npt.NDArray[np.complex128],
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """Each client's strongest response, four times with the others out; in steps, and the energy that is left."""
+        """Find each client's strongest response, four times, with the others subtracted: steps, residual energy."""
         for turn in range(4):
             found = self._strongest(self._energy(residual, amplitude, steps))[0]
             if turn and np.array_equal(found, steps):
@@ -109,11 +115,11 @@ class Tones:
         return steps, np.sum(residual.real**2 + residual.imag**2, axis=-1)
 
     def some(self, clients: npt.NDArray[np.bool_]) -> Tones:
-        """Of these clients alone."""
+        """Return the tones of these clients alone."""
         return self if clients.all() else Tones(self._num, self.shifts[clients], self.window, self.drifts)
 
     def largest(self, flattened: npt.NDArray[np.complex128]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """Where in its window each client explains most of it, in steps (..., N), and how much energy that is."""
+        """Return the grid step (..., N) at which each client explains most of its window, and that energy."""
         responses = self.responses(flattened)[..., self.cells]
         steps, energy = self._strongest(responses.real**2 + responses.imag**2)
         return steps, energy / len(self.bins)
@@ -124,13 +130,13 @@ class Tones:
         amplitude: npt.NDArray[np.complex128],
         steps: npt.NDArray[np.int64],
     ) -> npt.NDArray[np.float64]:
-        """Of each client's responses around its window, (..., N, wide): the residual's and its own at ``steps``."""
+        """Return the energy of each client's responses around its window, (..., N, wide), of residual and own tone."""
         own = self.lobe[(self.wide - steps[..., None]) % self.size]
         both = self.responses(residual)[..., self.cells] + amplitude[..., None] * own
         return both.real**2 + both.imag**2
 
     def _strongest(self, energy: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """Where in its window each client's energy is largest, in steps (..., N), and how large it is there."""
+        """Return the grid step (..., N) at which each client's energy is largest in its window, and this energy."""
         if self.drifts is None:
             return self.grid[energy.argmax(axis=-1)], energy.max(axis=-1)
         n = len(self.grid)
@@ -144,43 +150,44 @@ class Tones:
         peaks = totals.max(axis=-1)
         way = peaks.argmax(axis=0)
         place = np.take_along_axis(totals.argmax(axis=-1), way[None], axis=0)[0]
-        # (..., N, slots), and the slots before the clients.
+        # The shape is (..., N, slots); the swap puts the slots before the clients.
         steps = (self.grid[place][..., None] + self.drifts[way]).swapaxes(-1, -2)
         return steps, peaks.max(axis=0)
 
 
 class Fit:
-    """The amplitudes that fit best at given delays, what they leave, and where the delays should go."""
+    """The amplitudes that fit best at given delays, their residual, and the next step of the delays."""
 
     def __init__(self, tones_of: Tones, flattened: npt.NDArray[np.complex128], delays: npt.NDArray[np.float64]) -> None:
         n, active = delays.shape[-1], len(tones_of.omega)
         self.omega, self.tones = tones_of.omega, tones_of(delays)
         self.adjoint = self.tones.conj()
-        # A whisper of regularisation: two silent clients may stand on one another.
+        # Weak regularisation, because two silent clients may have the same delay.
         gram = self.adjoint @ self.tones.swapaxes(-1, -2) + 1e-9 * active * np.eye(n)
         self.inverse = _inverse(gram)
         right: npt.NDArray[np.complex128] = self.adjoint @ flattened[..., None]
         self.amplitude = (self.inverse @ right)[..., 0]
         self.residual = flattened - (self.amplitude[..., None, :] @ self.tones)[..., 0, :]
-        # Three real unknowns for each client are taken out of the residual's two real values a subcarrier.
+        # Each client takes three real unknowns out of the residual's two real values per subcarrier.
         left = max(1.0, active - 1.5 * n)
         self.level = np.sum(flattened.real**2 + flattened.imag**2, axis=-1)
         self.noise = np.sum(self.residual.real**2 + self.residual.imag**2, axis=-1) / left
 
     @property
     def own_energy(self) -> npt.NDArray[np.float64]:
-        """(..., N), what nobody else could stand for: so much more would be left without this client."""
+        """Return the energy (..., N) that no other client could explain: the residual would grow by it."""
         return (self.amplitude.real**2 + self.amplitude.imag**2) / _diagonal(self.inverse).real
 
     def step(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """A Gauss-Newton step of the delays, the amplitudes following, and the information (N, N) that it rests on."""
+        """Return a Gauss-Newton step of the delays, amplitudes solved for, and its information matrix (N, N)."""
         weighted = self.omega * self.tones
         mixed = self.adjoint @ weighted.swapaxes(-1, -2)
-        # What the amplitudes can take up of a change of delay tells nothing. (``mixed`` is its own adjoint.)
+        # The part of a change of delay that the amplitudes can absorb carries no information. (``mixed`` is its own
+        # adjoint.)
         curved: npt.NDArray[np.complex128] = weighted.conj() @ weighted.swapaxes(-1, -2) - mixed @ self.inverse @ mixed
         conjugate = self.amplitude.conj()
         information = (conjugate[..., :, None] * curved * self.amplitude[..., None, :]).real
-        # A silent client has no delay: another whisper leaves it where it is, whatever the level.
+        # A silent client has no delay. Another weak regularisation leaves it where it is, at any level.
         information += (1e-9 * self.level + 1e-30)[..., None, None] * np.eye(self.amplitude.shape[-1])
         slope = 1j * conjugate * (self.adjoint @ (self.omega * self.residual)[..., None])[..., 0]
         return (_inverse(information) @ slope.real[..., None])[..., 0], information
@@ -194,12 +201,12 @@ def refine(
     high: npt.NDArray[np.float64],
     iterations: int,
 ) -> tuple[Fit, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """The fit, the delays between ``low`` and ``high`` and their standard deviations by the joint bound."""
+    """Return the fit, the delays within ``low`` and ``high``, and their standard deviations by the joint bound."""
     for _ in range(iterations):
         fit = Fit(tones_of, flattened, tones_of.shifts + delay)
         step, information = fit.step()
         delay = np.clip(delay + np.clip(step, -_LARGEST_STEP, _LARGEST_STEP), low, high)
-        # A silent client's delay wanders; nobody waits for it.
+        # The delay of a silent client wanders, so it does not prolong the fit.
         if np.all(step**2 * _diagonal(information) < _NEGLIGIBLE * fit.noise[..., None]):
             break
     fit = Fit(tones_of, flattened, tones_of.shifts + delay)
@@ -208,12 +215,12 @@ def refine(
 
 
 def _inverse(matrices: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Of positive definite matrices (..., N, N). For small ones LAPACK's threads cost more than all the rest."""
+    """Invert positive definite matrices (..., N, N); for small ones LAPACK's threads cost more than all the rest."""
     n = matrices.shape[-1]
     if n > _SMALL:
         return np.linalg.inv(matrices)
     work = matrices.copy()
-    for i in range(n):  # Gauss-Jordan in place; such matrices need no pivoting
+    for i in range(n):  # Gauss-Jordan in place; positive definite matrices need no pivoting
         pivot = 1 / work[..., i, i, None]
         row = work[..., i, :] * pivot
         column = work[..., :, i].copy()

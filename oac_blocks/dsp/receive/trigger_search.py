@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Triggers in a stream that comes in pieces of any size: each is found once, and alike however the stream is cut.
+"""Find the triggers of a stream that arrives in chunks of any size; the result does not depend on the chunks.
 
-Three stages, each on fewer samples and with a sharper eye than the one before:
+The search has three stages. Each stage examines fewer samples and is more selective than the one before:
 
-1. *gate*, on all samples: the mean normalised correlation of the four segments, for each frequency of a bank. It lets
-   far more noise through than is wanted in the end, for it adds magnitudes and not amplitudes;
-2. *whole waveform*, where the gate opened: one coherent correlation of 280 samples on a fine grid of frequencies. Its
-   threshold sets the rate of false alarms;
-3. *fit*, on what is left: time and frequency to the Cramer-Rao bound (``arrival``).
+1. The *gate* examines all samples: the mean normalised correlation of the four segments, for each frequency of a bank.
+   It adds magnitudes, not amplitudes, and therefore passes far more noise than is acceptable in the end.
+2. The *whole waveform* is correlated coherently over 280 samples where the gate opened, on a fine grid of frequencies.
+   Its threshold sets the false-alarm rate.
+3. The *fit* estimates time and frequency of the remaining candidates to the Cramer-Rao bound (``arrival``).
 
-The stream is worked through in spans of a fixed length, counted from its first sample. So all that is decided, the
-switch from the bank to one tracked frequency too, depends on the samples alone and not on how they came.
+The stream is processed in spans of a fixed length, counted from its first sample. All decisions, including the switch
+from the bank to one tracked frequency, therefore depend on the samples alone and not on the chunks.
 """
 
 from __future__ import annotations
@@ -39,28 +39,32 @@ from oac_blocks.dsp.receive.detection import (
 from oac_blocks.dsp.waveform.trigger import EDGE_SAMPLES, SEGMENT_SAMPLES, SEGMENTS, segment, trigger
 
 DEFAULT_MIN_SNR_DB = 10 * math.log10(LEAST_FIT_SNR)
-REFRACTORY_SAMPLES = SEGMENTS * SEGMENT_SAMPLES  # within it the strongest counts: the call's side peaks are 64 apart
-_LOOKAHEAD = 4 * REFRACTORY_SAMPLES  # before a choice among candidates that crowd each other
+# Samples within which only the strongest candidate counts: side peaks of the trigger are 64 samples apart.
+REFRACTORY_SAMPLES = SEGMENTS * SEGMENT_SAMPLES
+_LOOKAHEAD = 4 * REFRACTORY_SAMPLES  # samples to wait before a choice among candidates that are close to each other
 _TRIGGER_SAMPLES = len(trigger())
 _FIT_MARGIN = 64
-_HISTORY = _LOOKAHEAD + _TRIGGER_SAMPLES + 2 * _FIT_MARGIN  # what a decision may still look at, before the span
+_HISTORY = _LOOKAHEAD + _TRIGGER_SAMPLES + 2 * _FIT_MARGIN  # samples before the span that a decision may still need
 _FFT_SIZE = 1024
 _HOP = _FFT_SIZE - SEGMENT_SAMPLES + 1
-_GATE_SPAN = (SEGMENTS - 1) * SEGMENT_SAMPLES  # correlations after its own that the gate at a sample needs
-_PIECE_SAMPLES = 14  # of the whole waveform: short enough to add up coherently at any frequency of a fine grid
-_FINE_STEP_RAD = 0.01  # a waveform of 280 samples loses at most 0.7 dB between two of them
-_MOST_OPEN = 1 / 32  # of a span's samples go on from the gate: a strong carrier would open it all the time
-_SHIFTS_SAMPLES = (0.0, 0.5)  # of the whole waveform: at two samples a chip, half a sample off costs 0.5 dB
-_RETUNE_RAD = 0.004  # a tracked frequency that is off by so little costs 0.1 dB
-_SURE_SNR = 2.0  # linear: what is heard so clearly is no side peak
-_LARGEST_DROP = 0.1  # of the SNR from one tracked hit to the next, before the bank is asked again
-_WEAK_HITS = 4  # in a row, likewise
-_LARGEST_POWER = 1e30  # beyond it sums overflow in float32, and it is no sample of any radio
+_GATE_SPAN = (SEGMENTS - 1) * SEGMENT_SAMPLES  # samples of later correlations that the gate at a sample needs
+_PIECE_SAMPLES = 14  # samples in a piece of the whole waveform, short enough to add up coherently on the fine grid
+# Rad/sample between two fine frequencies; a waveform of 280 samples loses at most 0.7 dB between them.
+_FINE_STEP_RAD = 0.01
+_MOST_OPEN = 1 / 32  # largest share of a span's samples that pass the gate: a strong carrier would open it all the time
+# Shifts of the whole waveform in samples; at two samples per chip, half a sample of offset costs 0.5 dB.
+_SHIFTS_SAMPLES = (0.0, 0.5)
+_RETUNE_RAD = 0.004  # rad/sample; a tracked frequency with a smaller error costs less than 0.1 dB
+_SURE_SNR = 2.0  # linear SNR above which a hit cannot be a side peak
+# Smallest ratio of a tracked hit's SNR to that of the hit before; below it the whole bank is searched again.
+_LARGEST_DROP = 0.1
+_WEAK_HITS = 4  # weak hits in a row after which the whole bank is searched again
+_LARGEST_POWER = 1e30  # largest power of a sample; beyond it sums overflow float32, and no radio delivers such samples
 
 
 @cache
 def _shifted_trigger() -> npt.NDArray[np.complex64]:
-    """The trigger of unit energy, (shifts, 280), each a fraction of a sample later."""
+    """Return the trigger of unit energy, (shifts, 280), each delayed by a fraction of a sample."""
     turns = np.exp(-2j * np.pi * scipy.fft.fftfreq(_TRIGGER_SAMPLES) * np.array(_SHIFTS_SAMPLES)[:, None])
     shifted = scipy.fft.ifft(scipy.fft.fft(trigger()) * turns, axis=-1)
     return (shifted / np.linalg.norm(shifted, axis=-1, keepdims=True)).astype(np.complex64)
@@ -68,13 +72,13 @@ def _shifted_trigger() -> npt.NDArray[np.complex64]:
 
 @dataclass(frozen=True)
 class _Bank:
-    """Frequencies to look at: coarse ones for the gate, and a fine grid around each for the whole waveform."""
+    """Frequencies to search: coarse ones for the gate, and a fine grid around each for the whole waveform."""
 
     coarse_rad: tuple[float, ...]
-    fine_rad: npt.NDArray[np.float64]  # relative to a coarse one
-    filters: npt.NDArray[np.complex64]  # (coarse, _FFT_SIZE): spectra of one segment of unit energy, conjugated
-    templates: npt.NDArray[np.complex64]  # (coarse, shifts, 280): the whole waveform of unit energy, conjugated
-    steering: npt.NDArray[np.complex64]  # (pieces, fine)
+    fine_rad: npt.NDArray[np.float64]  # offsets from a coarse frequency
+    filters: npt.NDArray[np.complex64]  # (coarse, _FFT_SIZE): conjugate spectra of one segment of unit energy
+    templates: npt.NDArray[np.complex64]  # (coarse, shifts, 280): conjugates of the whole waveform of unit energy
+    steering: npt.NDArray[np.complex64]  # (pieces, fine): phasors of the fine frequencies
 
     @classmethod
     def of(cls, coarse_rad: tuple[float, ...], fine_steps: int) -> _Bank:
@@ -93,18 +97,18 @@ class _Bank:
 
     @cached_property
     def hypotheses(self) -> int:
-        """Frequencies and shifts that are told apart; the fine grids of neighbours overlap."""
+        """Return the number of distinct frequencies and shifts; the fine grids of neighbours overlap."""
         distinct = np.unique(np.rint(np.add.outer(self.coarse_rad, self.fine_rad) / (0.1 * _FINE_STEP_RAD)))
         return len(distinct) * len(_SHIFTS_SAMPLES)
 
 
 @dataclass(frozen=True)
 class _Candidates:
-    """Samples where a first segment may begin, in order of time, counted from the stream's first sample."""
+    """Samples at which a first segment may begin, in order of time, counted from the stream's first sample."""
 
     position: npt.NDArray[np.int64]
-    strength: npt.NDArray[np.float32]  # of the whole waveform, 0 to 1
-    metric: npt.NDArray[np.float32]  # of the gate, 0 to 1
+    strength: npt.NDArray[np.float32]  # correlation of the whole waveform, 0 to 1
+    metric: npt.NDArray[np.float32]  # metric of the gate, 0 to 1
     shift_samples: npt.NDArray[np.float64]
     cfo_rad: npt.NDArray[np.float64]
 
@@ -118,7 +122,7 @@ class _Candidates:
         return self.position, self.strength, self.metric, self.shift_samples, self.cfo_rad
 
     def first_survivor(self) -> int:
-        """Index of the earliest peak that is left when the strongest silence their surroundings one after another."""
+        """Return the index of the earliest peak that remains after stronger peaks suppressed their surroundings."""
         alive = np.arange(len(self.position))
         earliest = len(alive)
         while len(alive):
@@ -132,18 +136,26 @@ _NO_CANDIDATES = _Candidates(np.empty(0, np.int64), *np.empty((2, 0), np.float32
 
 
 class TriggerSearch:
-    """Finds the triggers of a stream. ``push`` takes its next samples and returns the triggers decided with them.
+    """Find the triggers of a stream; ``push`` takes its next samples and returns the triggers that they decide.
 
-    A trigger whose first sample is n is returned at the latest by the push that brings sample n + ``latency_samples``.
+    A trigger with the first sample n is returned at the latest by the push that brings sample n + ``latency_samples``.
     Times count from the first sample pushed. A trigger that began before it is not reported.
 
-    - ``false_alarm_per_sample``: of white noise, before the fit's SNR is looked at;
-    - ``min_snr_db``: of the fit. Payload is not white and correlates by chance more often than noise; what does so
-      stays below the default, a trigger at -7 dB does not;
-    - ``cfo_bank_rad``: frequencies to search, 0.05 rad/sample apart or less;
-    - ``tracking``: after a hit look at its frequency alone, which is three times as fast, until
-      ``lost_after_samples`` have passed without another;
-    - ``span_rows``: FFTs in a span. Fewer for less latency, more for speed.
+    Parameters
+    ----------
+    false_alarm_per_sample : float
+        Probability of a false alarm in white noise, before the check of the fit's SNR.
+    min_snr_db : float
+        Least SNR of the fit. Payload is not white and causes more chance correlations than noise. These stay below the
+        default, while a trigger at -7 dB exceeds it.
+    tracking : bool
+        Whether to search only the frequency of the last hit, which is three times as fast.
+    lost_after_samples : int
+        Samples without a hit after which tracking ends.
+    cfo_bank_rad : tuple of float
+        Frequencies to search, at most 0.05 rad/sample apart.
+    span_rows : int
+        FFTs in a span. Fewer give less latency, more give more speed.
     """
 
     def __init__(
@@ -161,13 +173,13 @@ class TriggerSearch:
         self._rows = integer("span_rows", span_rows, 1, 1024)
         self._span = self._rows * _HOP - _GATE_SPAN
         self._correlated = self._rows * _HOP + SEGMENT_SAMPLES - 1
-        # Fine grids that overlap: noise may make the gate prefer the farther one of two neighbours.
+        # The fine grids overlap, because noise may make the gate prefer the farther of two neighbouring frequencies.
         self._search_bank = _Bank.of(bank_rad, fine_steps=3)
         self.set_false_alarm(false_alarm_per_sample)
         self.set_min_snr_db(min_snr_db)
         self.set_tracking(tracking)
         self.set_lost_after_samples(lost_after_samples)
-        self.bad_samples = 0  # NaN, infinite or absurdly large; taken as silence
+        self.bad_samples = 0  # number of NaN, infinite or very large samples, which count as zeros
         self.reset()
 
     @property
@@ -176,7 +188,7 @@ class TriggerSearch:
 
     @property
     def tracked_cfo_rad(self) -> float | None:
-        """The one frequency that is looked at, in rad/sample; None while the whole bank is."""
+        """Return the one frequency that is searched, in rad/sample; None while the whole bank is searched."""
         return None if self._bank is self._search_bank else self._bank.coarse_rad[0]
 
     def set_false_alarm(self, per_sample: float) -> None:
@@ -192,36 +204,36 @@ class TriggerSearch:
         self._lost_after = integer("lost_after_samples", samples, 1)
 
     def reset(self) -> None:
-        """Forget the stream: the next sample is number 0."""
+        """Forget the stream: the next sample has the number 0."""
         self._bank = self._search_bank
         self._last_hit = 0
         self._last_snr, self._weak_hits = 0.0, 0
         self._begin(0)
 
     def skip_to(self, sample: int) -> None:
-        """Go on at this sample of the stream: it is the next one that is pushed, and none is looked for before it.
+        """Continue at this sample of the stream, which is the next one to be pushed.
 
-        What was pushed and is not decided yet is given up. The search begins there as it does at the start of a stream:
-        a trigger that began before it is not reported. The tracked frequency stays.
+        Samples that are not decided yet are given up. The search begins as at the start of a stream: a trigger that
+        began before this sample is not reported. The tracked frequency stays.
         """
         self._begin(integer("sample", sample, 0))
 
     @property
     def wanted_samples(self) -> int:
-        """How many more make up the next span. Pushed in such pieces, the stream gives each trigger at once."""
+        """Return how many samples complete the next span; chunks of this size give each trigger at once."""
         return self._next + self._correlated + EDGE_SAMPLES - self._origin - len(self._buffer)
 
     def _begin(self, first: int) -> None:
         """Search from this sample of the stream on."""
-        # The search starts before it, in silence: a trigger that is cut there must outdo its own side peaks.
+        # The search starts before this sample, in silence, so that a cut trigger must exceed its own side peaks.
         self._buffer = np.zeros(_HISTORY + _TRIGGER_SAMPLES, np.complex64)
         self._first = first
-        self._origin = first - len(self._buffer)  # the stream's number of the buffer's first sample
+        self._origin = first - len(self._buffer)  # stream index of the buffer's first sample
         self._next = first - _TRIGGER_SAMPLES  # first sample whose gate is not known yet
         self._pending = _NO_CANDIDATES
 
     def push(self, samples: npt.NDArray[np.complex64]) -> list[Detection]:
-        """The triggers that these samples complete, in order of time."""
+        """Return the triggers that these samples complete, in order of time."""
         samples = np.asarray(samples)
         require(samples.ndim == 1, "samples", f"shape {samples.shape}", "one-dimensional")
         require(samples.dtype == np.complex64, "samples", samples.dtype, "complex64")
@@ -229,7 +241,7 @@ class TriggerSearch:
         self._buffer = np.concatenate((self._buffer[keep:], samples))
         self._origin += keep
         found: list[Detection] = []
-        with np.errstate(over="ignore", invalid="ignore"):  # of bad samples, which are sorted out on the way
+        with np.errstate(over="ignore", invalid="ignore"):  # bad samples are removed on the way
             # The whole waveform reaches beyond the segments.
             while self.wanted_samples <= 0:
                 start = self._next - self._origin
@@ -241,10 +253,10 @@ class TriggerSearch:
         return found
 
     def _candidates(self, start: int, stop: int) -> _Candidates:
-        """What passes gate and whole waveform in the span that buffer[start:stop] gives the gates of."""
+        """Return the candidates that pass gate and whole waveform in the span whose gates need buffer[start:stop]."""
         bank, x = self._bank, self._buffer
         gates = self._gates(x[start:stop])
-        # The gate must not lose what the whole waveform would find: the root of the rate is more than enough.
+        # The gate must not lose what the whole waveform would find; the square root of the rate is more than enough.
         limit = trigger_threshold(math.sqrt(self._false_alarm), len(bank.coarse_rad))
         strongest = gates.max(axis=0) if len(gates) > 1 else gates[0]
         open_at = np.flatnonzero(strongest > limit)
@@ -261,14 +273,14 @@ class TriggerSearch:
         response = np.abs(np.einsum("csp,pf->csf", pieces, bank.steering)).reshape(len(windows), -1)
         strength = response.max(axis=1) ** 2 / energy
         shift, fine = np.divmod(response.argmax(axis=1), len(bank.fine_rad))
-        # In noise the squared correlation with one waveform is Beta(1, L - 1); union bound over the frequencies.
+        # In noise the squared correlation with one waveform is Beta(1, L - 1); the frequencies enter by a union bound.
         least = 1 - (self._false_alarm / bank.hypotheses) ** (1 / (_TRIGGER_SAMPLES - 1))
         cfo = np.array(bank.coarse_rad)[coarse] + bank.fine_rad[fine]
         columns = (self._next + open_at, np.sqrt(strength), strongest[open_at], np.array(_SHIFTS_SAMPLES)[shift], cfo)
         return _Candidates(*columns)[strength > least]
 
     def _gates(self, x: npt.NDArray[np.complex64]) -> npt.NDArray[np.float32]:
-        """Mean normalised correlation of the four segments, (frequencies, span)."""
+        """Return the mean normalised correlation of the four segments, (frequencies, span)."""
         power = x.real**2
         power += x.imag**2
         if not power.max() < _LARGEST_POWER:
@@ -276,14 +288,14 @@ class TriggerSearch:
             self.bad_samples += int(np.count_nonzero(bad))
             x[bad] = 0
             power[bad] = 0
-        # Sums of 2, 4, ... 64 neighbours: as quick as a running sum, and no difference of large numbers.
+        # Sums of 2, 4, ... 64 neighbours are as fast as a running sum, without a difference of large numbers.
         energy, width = power, 1
         while width < SEGMENT_SAMPLES:
             energy = energy[:-width] + energy[width:]
             width *= 2
         floor = max(float(energy.max()) * ENERGY_FLOOR, float(np.finfo(np.float32).tiny))
         inverse_norm = 1 / (SEGMENTS * np.sqrt(np.maximum(energy, np.float32(floor))))
-        # Copied first: scipy transforms overlapping rows five times as slowly.
+        # The rows are copied first, because scipy transforms overlapping rows five times as slowly.
         rows = np.lib.stride_tricks.as_strided(x, (self._rows, _FFT_SIZE), (_HOP * x.itemsize, x.itemsize)).copy()
         spectra = scipy.fft.fft(rows, axis=-1, overwrite_x=True)
         gates = np.empty((len(self._bank.filters), self._span), np.float32)
@@ -297,7 +309,7 @@ class TriggerSearch:
         return gates
 
     def _decide(self) -> list[Detection]:
-        """Choose among the candidates that all of their surroundings are known of, and set the frequency to look at."""
+        """Choose among the candidates whose surroundings are fully known, and set the frequency to search."""
         found: list[Detection] = []
         while len(self._pending.position) and self._pending.position[0] + _LOOKAHEAD <= self._next:
             crowd = self._pending[self._pending.position < self._pending.position[0] + _LOOKAHEAD]
@@ -306,7 +318,7 @@ class TriggerSearch:
             self._pending = self._pending[self._pending.position >= position + REFRACTORY_SAMPLES]
             if (detection := self._measure(crowd, peak)) is not None:
                 found.append(detection)
-        # A doubtful hit is reported where the settings ask for it, but must not turn the search away.
+        # A doubtful hit is reported if the settings ask for it, but it does not change the searched frequency.
         clear = [detection for detection in found if detection.snr >= LEAST_FIT_SNR]
         if clear and self._tracking:
             self._last_hit = clear[-1].sample
@@ -321,9 +333,9 @@ class TriggerSearch:
         return found
 
     def _is_doubtful(self, snr: float) -> bool:
-        """Might a tracked hit be a side peak of a trigger whose frequency has jumped? Then all are looked at once.
+        """Return whether a tracked hit may be a side peak of a trigger whose frequency has jumped.
 
-        A side peak explains a third of a trigger at most, whatever its level.
+        All frequencies are then searched once. A side peak explains at most a third of a trigger, at any level.
         """
         self._weak_hits = self._weak_hits + 1 if snr < _SURE_SNR else 0
         if self._weak_hits < _WEAK_HITS and snr > self._last_snr * _LARGEST_DROP:
@@ -332,7 +344,7 @@ class TriggerSearch:
         return True
 
     def _measure(self, crowd: _Candidates, peak: int) -> Detection | None:
-        """The fit; None if the start cut the trigger, or if it is not heard clearly enough."""
+        """Return the fit; None if the start cut the trigger off or its SNR is too low."""
         position, cfo = int(crowd.position[peak]), float(crowd.cfo_rad[peak])
         begin = position - EDGE_SAMPLES
         since = position - self._first
@@ -342,7 +354,7 @@ class TriggerSearch:
             return None
         first = begin - _FIT_MARGIN
         window = self._buffer[first - self._origin :][: _TRIGGER_SAMPLES + 2 * _FIT_MARGIN]
-        # The candidate is right to a quarter of a sample and half a step of the fine grid; each step squares the error.
+        # The candidate is correct to a quarter sample and half a fine step, and each iteration squares the error.
         start = _FIT_MARGIN + float(crowd.shift_samples[peak])
         fit = estimate_arrival(window, trigger(), start, cfo, search=False, iterations=4)
         snr = float(fit.snr)

@@ -139,7 +139,7 @@ def test_an_acquire_order_sends_the_own_sequence_in_the_own_slot_once():
     start = round(statuses[0].answer_sample)
     assert start == 5000 + TURNAROUND + 2048 + 1024  # the second slot's middle
     assert np.count_nonzero(out) == NUM.symbol_samples
-    assert statuses[1].reason == "round 4 is answered, and there is no order of the next"
+    assert statuses[1].reason == "round 4 is already answered, and there is no order for the next one"
 
 
 def test_without_a_payload_in_time_there_are_sync_symbols_alone():
@@ -156,7 +156,7 @@ def test_without_a_payload_in_time_there_are_sync_symbols_alone():
 def test_nobody_answers_without_an_order():
     out, [status] = run(client(), received(5000.0))
     assert not out.any()
-    assert (status.event, status.reason) == ("abstained", "not calibrated: there is no order of this epoch")
+    assert (status.event, status.reason) == ("abstained", "not calibrated: there is no order for this epoch")
 
 
 def test_free_running_answers_without_an_order():
