@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Does an endpoint stay on this machine? Only there may a socket do without keys."""
+"""Tell whether an endpoint stays on this machine; only there may a socket do without keys."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _TCP = re.compile(r"tcp://(?P<host>\[[^\]]+\]|[^:/\[\]]+):(?P<port>\d+|\*)")
 
 
 def is_local(endpoint: str) -> bool:
-    """True for ipc, inproc and the loopback interface; a ConfigError for what ZeroMQ cannot bind or connect to."""
+    """Return True for ipc, inproc and the loopback interface; raise ConfigError if ZeroMQ cannot use the endpoint."""
     if re.fullmatch(r"(ipc|inproc)://.+", endpoint):
         return True
     match = _TCP.fullmatch(endpoint)
     if match is None:
-        raise ConfigError(f"{endpoint!r} is no endpoint: write tcp://HOST:PORT or ipc://PATH")
+        raise ConfigError(f"{endpoint!r} is not an endpoint: write tcp://HOST:PORT or ipc://PATH")
     host = match["host"].strip("[]")
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -26,7 +26,7 @@ def is_local(endpoint: str) -> bool:
 
 
 def on_loopback(endpoint: str) -> str:
-    """The same port, on 127.0.0.1."""
+    """Return the same port on 127.0.0.1."""
     match = _TCP.fullmatch(endpoint)
     assert match is not None
     return f"tcp://127.0.0.1:{match['port']}"

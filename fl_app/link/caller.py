@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A client's side of the protocol, without a socket: messages in, messages out, and the work that is to be done.
+"""Implement a client's side of the protocol without a socket: messages in, messages and work out.
 
-It joins, says when it is prepared, follows the model by what changed, and answers what it is asked; it shows that it
-lives, and introduces itself again when the server no longer knows it. Whatever is lost on the way is asked for or sent
-again, so that no message matters by itself.
+A client joins, says when it is prepared, follows the model by its changes, and answers requests. It sends heartbeats,
+and introduces itself again if the server no longer knows it. Lost messages are requested or sent again, so that no
+single message is essential.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 Phase = Literal["joining", "preparing", "prepared", "ready", "refused", "stopped"]
 
-FIRST_HEARTBEAT_SECONDS = 0.25  # until the welcome says how often
+FIRST_HEARTBEAT_SECONDS = 0.25  # seconds between heartbeats until the welcome gives the interval
 BYTES_BEFORE_WELCOME = 1_000_000
 REASON_CHARS = 4096
 MOST_PARAMETERS = 2**34
@@ -33,7 +33,7 @@ MOST_PARAMETERS = 2**34
 
 @dataclass(frozen=True)
 class Welcome:
-    """What the server tells each client first."""
+    """Hold what the server tells each client first."""
 
     config: str  # TOML
     config_hash: str
@@ -46,12 +46,12 @@ class Welcome:
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """What a client is asked to do, and with which model."""
+    """Describe the work that the server asks of a client, and the model for it."""
 
     kind: JobKind
     round: int
-    run: str  # the config's hash
-    checksum: str  # of the model: the same work twice has the same answer
+    run: str  # hash of the config
+    checksum: str  # checksum of the model: the same work twice has the same answer
     w: NDArray[np.float32]
     selected: NDArray[np.int64]
 
@@ -62,16 +62,16 @@ class Work:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The answer to a work, as it goes to the server."""
+    """Hold the answer to a work in the form in which it goes to the server."""
 
     body: Mapping[str, Any]
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    kept: NDArray[Any] | None = None  # the payload, where it goes by radio
+    kept: NDArray[Any] | None = None  # the payload, if it goes by radio
 
 
 @dataclass(frozen=True, eq=False)
 class Burst:
-    """Votes for a round of the radios, which count theirs by themselves."""
+    """Hold votes for one of the radios' rounds, which the radios number by themselves."""
 
     round: int
     run: int
@@ -79,20 +79,20 @@ class Burst:
 
 
 class Caller:
-    """One client of one run."""
+    """Follow the protocol for one client of one run."""
 
     def __init__(
         self, client: int, config_hash: str = "", hand_to_radio: Callable[[Burst], None] | None = None
     ) -> None:
         self.client, self._config_hash, self._hand_to_radio = client, config_hash, hand_to_radio
         self.phase: Phase = "joining"
-        self.reason = ""  # why it was refused or stopped
+        self.reason = ""  # the reason why the client was refused or stopped
         self.welcome: Welcome | None = None
-        self.heard: float | None = None  # when the server last spoke
+        self.heard: float | None = None  # time of the server's last message
         self.bad_messages = 0
         self._instance = secrets.token_hex(16)
         self._sequence, self._received = 0, 0
-        self._prepared: tuple[int, str] | None = None  # d and fingerprint, once the data is there
+        self._prepared: tuple[int, str] | None = None  # d and fingerprint, once the data is loaded
         self._replica: Replica | None = None
         self._state, self._checksum = NO_ROUND, ""
         self._wanted: Work | None = None
@@ -115,7 +115,7 @@ class Caller:
     # What the client does
 
     def tick(self) -> list[list[Frame]]:
-        """To be called once in every heartbeat: what is due by the clock."""
+        """Return the messages that are due by the clock. Call this once in every heartbeat interval."""
         if self.is_over:
             return []
         if self.phase == "joining":
@@ -126,7 +126,7 @@ class Caller:
         return [self._pack("heartbeat", {"have": self._state, "busy": busy})]
 
     def prepared(self, d: int, fingerprint: str) -> list[list[Frame]]:
-        """Data and model are there."""
+        """Note that data and model are loaded, and return the messages to send."""
         self._prepared = (d, fingerprint)
         if self.phase != "preparing":
             return []
@@ -134,25 +134,25 @@ class Caller:
         return [self._ready()]
 
     def next_work(self) -> Work | None:
-        """What to begin with now; None while nothing is to be done, or something is being done."""
+        """Return the work to begin now; None if there is none, or if some work is already running."""
         if self._wanted is None or self._running is not None or self._has_answer(self._wanted):
             return None
         self._running = self._wanted
         return self._running
 
     def finish(self, work: Work, result: Result) -> list[list[Frame]]:
-        """The answer; it is sent if it is still asked for."""
+        """Take the answer to a work, and return it as a message if the server still asks for it."""
         self._running, self._answer = None, (work.key, result)
         return self._send_answer()
 
     def leave(self) -> list[list[Frame]]:
-        """Before the client goes."""
+        """Return the message to send before the client leaves."""
         return [] if self.is_over else [self._pack("leave")]
 
     # Messages
 
     def handle(self, frames: list[Frame], now: float) -> list[list[Frame]]:
-        """One message of the server; what is to be sent because of it."""
+        """Handle one message of the server, and return the messages to send in reply."""
         try:
             message = unpack(frames, self._max_bytes())
             if message.sender != SERVER:
@@ -172,7 +172,7 @@ class Caller:
         if message.type == "welcome":
             self.heard = now
             return self._on_welcome(message)
-        if message.sequence:  # 0: from a server that does not know us
+        if message.sequence:  # 0 comes from a server that does not know this client
             if message.sequence <= self._received:
                 raise WireError(f"number {message.sequence} after {self._received}: replayed or out of order")
             self._received = message.sequence
@@ -199,7 +199,7 @@ class Caller:
 
     def _on_welcome(self, message: Message) -> list[list[Frame]]:
         if self.phase != "joining":
-            return []  # the answer to a join that we sent twice
+            return []  # the second answer to a join that was sent twice
         welcome = Welcome(
             config=message.text("config", MAX_HEADER_BYTES),
             config_hash=message.text("config_hash", HASH_CHARS),
@@ -213,7 +213,7 @@ class Caller:
         before = self.welcome
         self.welcome, self.phase = welcome, "preparing"
         if before is None or (before.config_hash, before.fingerprint) != (welcome.config_hash, welcome.fingerprint):
-            self._prepared = self._replica = None  # another run: what we have is of no use
+            self._prepared = self._replica = None  # this is another run, so the present data and model are of no use
             self._state, self._checksum = NO_ROUND, ""
         if self._prepared is None:
             return []
@@ -222,7 +222,7 @@ class Caller:
 
     def _on_rejoin(self) -> list[list[Frame]]:
         if self.phase == "joining":
-            return []  # we are at it
+            return []  # the client is joining already
         self.phase, self._wanted = "joining", None
         return [self._join()]
 
@@ -251,10 +251,10 @@ class Caller:
         assert self.welcome is not None
         run = self.welcome.config_hash
         self._wanted = Work(job, message.round, run, checksum, self._replica.w, self._replica.selected)
-        return self._send_answer()  # if the one that we sent was lost
+        return self._send_answer()  # in case the answer sent before was lost
 
     def _on_transmit(self, message: Message) -> list[list[Frame]]:
-        """A part of what was kept goes out now; nothing does if it is not there, as after a new start."""
+        """Hand a part of the kept payload to the radio; do nothing if it is not kept, as after a restart."""
         first, stop = message.whole("first", 0, MOST_PARAMETERS), message.whole("stop", 0, MOST_PARAMETERS)
         radio_round, run = message.whole("radio_round", 0, 2**62), message.whole("run", 0, 2**62)
         key, result = self._answer or (("", NO_ROUND, "", ""), Result({}))
@@ -270,7 +270,7 @@ class Caller:
             raise WireError(f"{message.type}: it comes before its time ({self.phase})")
 
     def _follow(self, message: Message, state: int, checksum: str) -> bool:
-        """Bring our copy of the model to this state. False if that is not possible with what came."""
+        """Bring the copy of the model to this state; return False if the message does not suffice for that."""
         if self._replica is None:
             return False
         if self._checksum != checksum:

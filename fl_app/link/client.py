@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A client as a process: a DEALER socket that reconnects by itself, and a thread that trains.
+"""Run a client as a process: a DEALER socket that reconnects by itself, and a thread that trains.
 
-Training runs beside the socket, so that the client shows that it lives while it computes.
+Training runs beside the socket, so that the client can send heartbeats while it computes.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from fl_app.link.keys import ClientKeys
 from fl_app.link.trainer import Trainer
 from fl_app.link.wire import Frame
 
-QUEUED_MESSAGES = 32
-LONELY_SECONDS = 15.0  # without an answer, until that is said
-RECONNECT_MS = 100
-RECONNECT_MOST_MS = 2000
+QUEUED_MESSAGES = 32  # most messages that wait to be sent
+LONELY_SECONDS = 15.0  # seconds without an answer before the client tells the user
+RECONNECT_MS = 100  # milliseconds until the first attempt to reconnect
+RECONNECT_MOST_MS = 2000  # longest pause between two attempts, in milliseconds
 STOPPED = "stopped; the others go on"
 
 
 class ClientError(RuntimeError):
-    """The client cannot take part, or no longer; the message says why."""
+    """The client cannot take part, or can no longer take part; the message says why."""
 
 
 class Inline(Executor):
-    """Computes at once, in the thread that asks: for clients whose work is a moment's."""
+    """Compute at once in the calling thread, for clients whose work takes no time."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
@@ -43,7 +43,7 @@ class Inline(Executor):
 
 
 class Client:
-    """One client and its connection, until the run is over."""
+    """Run one client and its connection until the run is over."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Client:
     def _connect(self, keys: ClientKeys | None) -> None:
         socket = self._socket
         socket.set(zmq.LINGER, 200)
-        socket.set(zmq.IMMEDIATE, 1)  # nothing piles up for a server that is not there
+        socket.set(zmq.IMMEDIATE, 1)  # no messages queue up for an absent server
         socket.set(zmq.SNDHWM, QUEUED_MESSAGES)
         socket.set(zmq.RECONNECT_IVL, RECONNECT_MS)
         socket.set(zmq.RECONNECT_IVL_MAX, RECONNECT_MOST_MS)
@@ -81,7 +81,7 @@ class Client:
             raise ClientError(f"cannot connect to {self._server}: {error.strerror}") from None
 
     def run(self, patience_seconds: float, should_stop: Callable[[], bool] = lambda: False) -> str:
-        """Take part until the run is over; returns why it is. Raises `ClientError` if the server refuses."""
+        """Take part until the run is over, and return why it ended; raise `ClientError` if the server refuses."""
         caller = self._caller
         poller = zmq.Poller()
         poller.register(self._socket, zmq.POLLIN)
@@ -130,11 +130,11 @@ class Client:
         for frames in messages:
             try:
                 self._socket.send_multipart(frames, zmq.DONTWAIT)
-            except zmq.Again:  # there is no connection; what matters is sent again
+            except zmq.Again:  # there is no connection; important messages are sent again later
                 return
 
     def _compute(self) -> None:
-        """Take what the other thread has finished, and give it what comes next."""
+        """Take the result that the other thread has finished, and give it the next work."""
         caller = self._caller
         while self._busy is None or self._busy.done():
             if self._busy is not None:
@@ -142,7 +142,7 @@ class Client:
                 self._finished(outcome)
             if caller.phase == "preparing" and caller.welcome is not None:
                 if caller.welcome.payload_to != "server" and not caller.has_radio:
-                    raise ClientError("the votes of this run go by radio: say --radio, the address of its flowgraph")
+                    raise ClientError("the votes of this run go by radio: give its flowgraph's address with --radio")
                 self._start(self._trainer.prepare, caller.welcome)
             elif (work := caller.next_work()) is not None:
                 self._working_on = work

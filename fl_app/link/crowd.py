@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Many clients that train nothing, in one process: to see what a link can carry."""
+"""Run many clients that do not train in one process, to measure what a link can carry."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fl_app.link.trainer import RandomVoter
 
 
 def run_crowd(server: str, numbers: Sequence[int], patience_seconds: float = 60.0) -> list[str]:
-    """Clients with these numbers, a thread and a connection each, until the run is over; why it was, for each."""
+    """Run clients with these numbers, a thread and a connection each, and return why the run ended for each."""
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
 
     def run_one(number: int) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""CURVE on a socket: everything is encrypted, the server shows who it is, and only clients with listed keys get in."""
+"""Secure sockets with CURVE: encryption, an authenticated server, and admission of clients with listed keys only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ONE_SIDED = "If only one of the two was started with --keys, they cannot talk: g
 
 
 def guard(context: zmq.Context[Any], keys: ServerKeys) -> ThreadAuthenticator:
-    """From here on the context's servers admit listed keys alone; to be stopped before the context ends."""
+    """Admit only listed keys to the context's servers from now on. Stop the result before the context ends."""
     authenticator = ThreadAuthenticator(context)
     authenticator.start()
     authenticator.configure_curve_callback("*", _Admission(keys.admitted))
@@ -36,15 +36,15 @@ def as_client(socket: zmq.Socket[bytes], keys: ClientKeys) -> None:
 
 
 def user_of(frame: zmq.Frame) -> str:
-    """The public key of whose connection it is, as CURVE has shown."""
+    """Return the public key of the connection that sent a frame, as CURVE has verified it."""
     try:
         return str(frame.get("User-Id"))
     except zmq.ZMQError:
-        return "nobody"  # no key that could be listed
+        return "nobody"  # this is not a key that could be listed
 
 
 class _Admission:
-    """Whom the server lets in: who has a key that is listed, and nobody else."""
+    """Admit connections with a listed key, and no others."""
 
     def __init__(self, admitted: dict[str, int]) -> None:
         self._admitted = admitted

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The server's side of the protocol, without a socket: messages in, messages out, and the answers to the open job.
+"""Implement the server's side of the protocol without a socket: messages in, messages out, answers to the open job.
 
     outgoing = desk.handle(identity, user, frames, now)     # never raises, whatever the frames are
 
-A connection is known by the identity that ZeroMQ gave it, and with CURVE by its public key. Who sends what cannot be
-read, is not his to say, comes twice or in the wrong order gets a strike for it; after a few he is cut off. What honest
-clients send over a bad network (late answers, answers once more) is counted and dropped without a strike.
+A connection is known by the identity that ZeroMQ gave it, and with CURVE also by its public key. A sender gets a strike
+for each message that cannot be read, that it may not send, that repeats another or that is out of order. After a few
+strikes the sender is cut off. Late and repeated answers, which honest clients send over a bad network, are counted and
+dropped without a strike.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from fl_app.link.wire import NO_ROUND, SERVER, Frame, Message, WireError, pack_h
 
 _log = logging.getLogger(__name__)
 
-KNOWN_PEERS = 1024  # strikes are remembered for so many; the oldest are forgotten
+KNOWN_PEERS = 1024  # number of senders whose strikes are remembered; the oldest are forgotten
 INSTANCE_CHARS = 64
 
 
 class Desk:
-    """Sessions, strikes, and one job at a time."""
+    """Keep the sessions, the strikes and one job at a time."""
 
     def __init__(
         self, terms: Terms, whole_model: Callable[[], Arrays], is_reachable: Callable[[bytes], bool] = lambda _: True
@@ -56,16 +57,17 @@ class Desk:
     # The model and the job
 
     def set_state(self, state: int, change: Arrays | None, checksum: str) -> None:
-        """The model now stands at the start of round `state`; `change` is how it got there from the round before.
+        """Set the model's state at the start of round `state`; `change` leads there from the round before.
 
-        None: the first state of all, which clients can only have whole. Without arrays: the round brought nothing.
+        None means the first state of all, which clients can only receive as a whole model. A change without arrays
+        means that the round brought no update.
         """
         self._state, self._checksum = state, checksum
         self._change = None if change is None else Packed.of(change)
         self._model = None
 
     def open(self, kind: JobKind, round_: int, k: int, now: float) -> list[Outgoing]:
-        """A new job for all who are ready."""
+        """Open a new job, and return the messages that tell all ready clients about it."""
         self.job, self._last_round = Job(kind, round_, k), round_
         return [out for session in self.ready() for out in self._tell(session, now)]
 
@@ -75,7 +77,7 @@ class Desk:
         return job
 
     def transmit(self, clients: Collection[int], round_: int, burst: Mapping[str, int]) -> list[Outgoing]:
-        """To these clients: hand a part of the payload of this round to your radio."""
+        """Tell these clients to hand a part of this round's payload to their radios."""
         sessions = [self.by_client[client] for client in clients if client in self.by_client]
         return [self._send(session, "transmit", burst, round_) for session in sessions]
 
@@ -83,7 +85,7 @@ class Desk:
         return [session for session in self.sessions.values() if session.state == "ready"]
 
     def waiting_for(self, now: float) -> list[int]:
-        """Clients that are there and have not answered the job. Who is silent for too long is not waited for."""
+        """Return the present clients that have not answered the job and are not silent for too long."""
         answers = self.job.answers if self.job else {}
         return [
             session.client
@@ -92,31 +94,31 @@ class Desk:
         ]
 
     def beats(self) -> list[Outgoing]:
-        """A sign of life for everybody, and a probe: sending to a connection that is gone fails at once."""
+        """Return a heartbeat for every client. It is a probe too: sending over a lost connection fails at once."""
         return [self.beat(session) for session in self.sessions.values()]
 
     def beat(self, session: Session) -> Outgoing:
         return self._send(session, "beat")
 
     def forgive(self, seconds: float) -> None:
-        """The server did not listen for so long: nobody was silent meanwhile."""
+        """Add the time during which the server did not listen, as no client was silent meanwhile."""
         for session in self.sessions.values():
             session.heard += seconds
 
     def gone(self, identity: bytes) -> None:
-        """The connection was lost."""
+        """Drop the session of a lost connection."""
         session = self.sessions.get(identity)
         if session is not None:
             _log.info("client %d is gone", session.client)
             self._drop(session)
 
     def stop(self, reason: str) -> list[Outgoing]:
-        """The run is over; from here on everybody is told so, whatever he asks."""
+        """End the run: from now on every client is told so, whatever it asks."""
         self.stopped = reason
         return [self._send(session, "stop", {"reason": reason}) for session in self.sessions.values()]
 
     def snapshot(self, now: float) -> list[dict[str, Any]]:
-        """All clients of the run, as a screen shows them."""
+        """Return the state of all clients of the run for display."""
         return [self._describe(client, now) for client in range(self.terms.n_clients)]
 
     def _describe(self, client: int, now: float) -> dict[str, Any]:
@@ -133,7 +135,7 @@ class Desk:
     # Messages
 
     def handle(self, identity: bytes, user: str | None, frames: Sequence[Frame], now: float) -> list[Outgoing]:
-        """One message of a connection; what is to be sent because of it."""
+        """Handle one message of a connection, and return the messages to send in reply."""
         peer = user or identity.hex()
         if self._strikes.get(peer, 0) >= self.terms.cut_off_after:
             self.counts["after cut off"] += 1
@@ -169,7 +171,7 @@ class Desk:
             raise WireError(f"there is no message of type {message.type!r}")
         session = self.sessions.get(identity)
         if session is None:
-            # A client of before the server or the connection broke: it is asked to introduce itself again.
+            # The client joined before the server or the connection failed; ask it to introduce itself again.
             self.counts["unknown"] += 1
             return [self._reply(identity, "rejoin")] if self.stopped is None else self._farewell(identity)
         self._check_order(session, message)
@@ -219,7 +221,7 @@ class Desk:
     def _why_not(
         self, client: int, user: str | None, instance: str, config_hash: str, identity: bytes, now: float
     ) -> str | None:
-        """Why a client cannot join, in a sentence; None if it can."""
+        """Return why a client cannot join, as a sentence; None if it can."""
         terms = self.terms
         if not 0 <= client < terms.n_clients:
             return f"client {client}: this run has the clients 0 to {terms.n_clients - 1}"
@@ -240,7 +242,7 @@ class Desk:
         have, checksum = message.whole("have", NO_ROUND, 2**62), message.text("checksum", HASH_CHARS)
         why = None
         if d != terms.d:
-            why = f"client {session.client} has a model of {d} parameters, this run's has {terms.d}"
+            why = f"client {session.client} has a model of {d} parameters, but this run's model has {terms.d}"
         elif fingerprint != terms.fingerprint:
             why = f"client {session.client} has other data, another split or other first weights than the server"
         if why is not None:
@@ -261,12 +263,12 @@ class Desk:
         if sent and self.terms.payload_to != "radio":
             payload = self._payload(message, job.k)
         elif message.arrays:
-            raise WireError("done: there is an array, and none was due")
+            raise WireError("done: there is an array, but none was expected")
         self._take(session, job, Answer(session.client, seconds, loss, sent, payload))
         return []
 
     def _payload(self, message: Message, k: int) -> NDArray[Any]:
-        """Return the payload: what the scheme allows for each entry is all the say that a client has."""
+        """Return the payload after the scheme has checked it, so that a client can send allowed values only."""
         scheme = self.terms.scheme
         try:
             return scheme.check(message.array("payload", scheme.dtype.name, k))
@@ -285,7 +287,7 @@ class Desk:
         return []
 
     def _answered_job(self, session: Session, message: Message, kind: JobKind) -> Job | None:
-        """The job that this answers; None if it is over, or was answered before."""
+        """Return the job that this message answers; None if the job is over or was answered before."""
         job = self.job
         if message.round > self._last_round:
             raise WireError(f"{message.type}: round {message.round} was not asked for yet")
@@ -303,19 +305,19 @@ class Desk:
         session.answered, session.seconds = job.round, answer.seconds
 
     def _on_heartbeat(self, session: Session, message: Message, now: float) -> list[Outgoing]:
-        """Also shows whether the client has what it was sent: if not, it was lost, and is sent again."""
+        """Note a heartbeat; if it shows that the client lacks what it was sent, send that again."""
         have, busy = message.whole("have", NO_ROUND, 2**62), message.text("busy", HASH_CHARS)
         job = self.job
         if session.state != "ready" or job is None or session.client in job.answers or busy == job.title:
             return []
         if now - session.told <= 2 * self.terms.heartbeat_seconds:
-            return []  # the heartbeat may have been sent before the job arrived
+            return []  # the client may have sent the heartbeat before the job arrived
         session.model_state = have
         self.counts["sent again"] += 1
         return self._tell(session, now)
 
     def _on_resync(self, session: Session, _message: Message, now: float) -> list[Outgoing]:
-        """The client's checksum differs, or it missed a change."""
+        """Send the whole model again, as the client's checksum differs or it missed a change."""
         if session.state != "ready":
             return []
         session.model_state = NO_ROUND
@@ -329,12 +331,12 @@ class Desk:
     # Sending
 
     def _tell(self, session: Session, now: float) -> list[Outgoing]:
-        """The open job, with what this client lacks of the model."""
+        """Return messages with the open job and the part of the model that this client lacks."""
         outgoing, arrays = [], NOTHING
         if session.model_state != self._state:
             if session.model_state == self._state - 1 and self._change is not None and self.job is not None:
                 arrays = self._change
-            elif now - session.modelled > 2 * self.terms.heartbeat_seconds:  # otherwise it is on its way
+            elif now - session.modelled > 2 * self.terms.heartbeat_seconds:  # otherwise the model is on its way
                 outgoing.append(self._send_model(session, now))
         if self.job is not None:
             body = {"kind": self.job.kind, "state": self._state, "checksum": self._checksum}
@@ -363,7 +365,7 @@ class Desk:
         return Outgoing(session.identity, [header, *arrays.frames], kind)
 
     def _reply(self, identity: bytes, kind: str, body: Mapping[str, Any] | None = None) -> Outgoing:
-        """To a connection without a session."""
+        """Make a message to a connection without a session."""
         return Outgoing(identity, [pack_header(Message(kind, SERVER, NO_ROUND, 0, body or {}), [])], kind)
 
     def _farewell(self, identity: bytes) -> list[Outgoing]:

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What changed, instead of the model: from round t to t + 1 a client needs g_t on S_t, and S_{t+1}.
+"""Send the change of the model instead of the model: from round t to t + 1 a client needs g_t on S_t, and S_{t+1}.
 
-It knows S_t, w_t and the older entries of g, which are applied once more; so it computes w_{t+1} by itself, with the
-server's own line (`fl_app.core.server.step`) and to the same bits. What of g it needs, and how that is packed, is the
-scheme's to say; S_{t+1} is a bit an entry of the model, d/8 bytes:
+A client knows S_t, w_t and the older entries of g, which are applied once more. So it computes w_{t+1} by itself, with
+the server's own line (`fl_app.core.server.step`) and to the same bits. The scheme decides which part of g the client
+needs and how it is packed. S_{t+1} takes one bit for each entry of the model, d/8 bytes:
 
 | | one-bit | analog |
 |---|---|---|
-| g_t on S_t | a bit an entry, k/8 bytes; another k/8 where some are exactly zero | float32, 4k bytes |
+| g_t on S_t | one bit per entry, k/8 bytes; another k/8 if some entries are exactly zero | float32, 4k bytes |
 
-The whole model goes to a client that joins, or whose checksum differs. A client has no use for the ages: these are
-between the server and its policy.
+The whole model goes to a client that joins or whose checksum differs. Clients do not need the ages: only the server
+and its policy use them.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def mask_of(selected: NDArray[np.int64], d: int) -> NDArray[np.uint8]:
 
 
 def checksum(w: NDArray[np.float32], memory: NDArray[Any], mask: NDArray[np.uint8]) -> str:
-    """Of all that a client's next rounds follow from."""
-    digest = hashlib.sha256()  # processors compute it faster than any other of hashlib's
+    """Return a checksum of all that determines a client's next rounds."""
+    digest = hashlib.sha256()  # the fastest hash of hashlib on common processors
     for array in (w, memory, mask):
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()[:16]
@@ -49,13 +49,13 @@ def checksum_of(server: Server) -> str:
 
 
 def whole_model(server: Server) -> Arrays:
-    """For who joins: w, what a client keeps of g, and S."""
+    """Return what a joining client needs: w, the part of g that a client keeps, and S."""
     memory = server.scheme.remember(server.g)
     return {"w": server.w, "memory": memory, "mask": mask_of(server.selected, server.d)}
 
 
 def change_of(server: Server, sent: NDArray[np.int64]) -> Arrays:
-    """After `server.update`: g on the entries that were sent, and the next selection."""
+    """Return the change after `server.update`: g on the entries that were sent, and the next selection."""
     return {**server.scheme.pack(server.g[sent]), "mask": mask_of(server.selected, server.d)}
 
 
@@ -64,26 +64,26 @@ def size_of(arrays: Mapping[str, NDArray[Any]]) -> int:
 
 
 class Replica:
-    """A client's copy of what it needs of the server's state."""
+    """Hold a client's copy of the part of the server's state that it needs."""
 
     def __init__(
         self, scheme: Scheme, eta: float, w: NDArray[np.float32], memory: NDArray[Any], mask: NDArray[np.uint8]
     ):
         self.scheme, self.eta, self.d = scheme, eta, w.size
-        self.w: NDArray[np.float32] = np.array(w, np.float32)  # native, writable, our own
+        self.w: NDArray[np.float32] = np.array(w, np.float32)  # a native, writable copy
         self.memory: NDArray[Any] = np.array(memory, scheme.memory_dtype)
         self._select(mask)
 
     @classmethod
     def from_message(cls, message: Message, d: int) -> Replica:
-        """From the arrays of `whole_model`."""
+        """Make the replica from the arrays of `whole_model`."""
         scheme, eta = scheme_of(message), message.number("eta")
         memory = message.array("memory", scheme.memory_dtype.name, d)
         w, mask = message.array("w", "float32", d), message.array("mask", "uint8", packed_bytes(d))
         return cls(scheme, eta, w, memory, mask)
 
     def apply(self, message: Message) -> None:
-        """The arrays of `change_of`, checked before anything is changed."""
+        """Apply the arrays of `change_of`; all of them are checked before anything changes."""
         k = self.selected.size
         mask = message.array("mask", "uint8", packed_bytes(self.d))
         self.memory[self.selected] = self._fresh(message, k)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""CURVE keys in a folder: a pair for the server, one for each client, and the list of the clients that are admitted.
+"""Keep CURVE keys in a folder: a pair for the server, one for each client, and the list of admitted clients.
 
     keys/server.pub   server.key   client-0.key   client-1.key ...   clients.toml
 
@@ -33,7 +33,7 @@ class Pair:
     secret: str
 
     def __repr__(self) -> str:
-        return f"Pair({self.public})"  # a secret has no place in a log
+        return f"Pair({self.public})"  # a secret must not appear in a log
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class ClientKeys:
 
 
 def make_keys(folder: Path, n_clients: int) -> list[Path]:
-    """New pairs for a server and its clients. Nothing that is there is overwritten."""
+    """Write new pairs for a server and its clients, and return the files; existing files are never overwritten."""
     names = ["server.key", PUBLIC, ADMITTED, *(f"client-{number}.key" for number in range(n_clients))]
     there = [name for name in names if (folder / name).exists()]
     if there:
-        raise KeysError(f"{folder / there[0]} is there already; choose another folder, or remove it first")
+        raise KeysError(f"{folder / there[0]} exists already; choose another folder, or remove it first")
     server, clients = _new_pair(), [_new_pair() for _ in range(n_clients)]
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ def server_keys(folder: Path) -> ServerKeys:
 def client_keys(folder: Path, number: int) -> ClientKeys:
     public: Any = _read(folder / PUBLIC).get("public")
     if not _is_key(public):
-        raise KeysError(f"{folder / PUBLIC} holds no public key")
+        raise KeysError(f"{folder / PUBLIC} does not hold a public key")
     return ClientKeys(_read_pair(folder / f"client-{number}.key"), public)
 
 
@@ -99,7 +99,7 @@ def _pair_text(pair: Pair) -> str:
 
 
 def _write(path: Path, text: str, mode: int = 0o644) -> None:
-    # Created with its mode: there is no moment at which others could read it.
+    # The file is created with its mode, so that others can read it at no moment.
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as stream:
         stream.write(text)
 
@@ -110,7 +110,7 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise KeysError(f"cannot read {path}: {error.strerror}; `fl_app keys` makes the keys") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise KeysError(f"{path} holds no keys: {error}") from None
+        raise KeysError(f"{path} is not a file of keys: {error}") from None
 
 
 def _read_pair(path: Path) -> Pair:
@@ -120,7 +120,7 @@ def _read_pair(path: Path) -> Pair:
     public: Any = fields.get("public")
     secret: Any = fields.get("secret")
     if not _is_key(public) or not _is_key(secret) or zmq.curve_public(secret.encode()).decode() != public:
-        raise KeysError(f"{path} holds no pair of keys")
+        raise KeysError(f"{path} does not hold a pair of keys")
     return Pair(public, secret)
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Between flowgraphs on different machines: GNU Radio's sockets know no keys, so they stay on their own machine, and a
-relay beside each flowgraph carries orders and status from one to the other, encrypted and authenticated.
+"""Relay orders and status between flowgraphs on different machines, encrypted and authenticated.
+
+GNU Radio's sockets do not support keys, so they stay on their own machine, and a relay beside each flowgraph carries
+the messages from one machine to the other.
 
     server's flowgraph  --orders-->  relay  ==CURVE==>  relay  --orders-->  client's flowgraph
                        <--status--          <=========        <--status--
@@ -22,8 +24,8 @@ from oac_blocks.blocks.support.pmt_bytes import deserialise
 
 _log = logging.getLogger(__name__)
 
-MOST_BYTES = 4096  # a status or an order has some hundred
-LOOK_MILLISECONDS = 100
+MOST_BYTES = 4096  # bytes of the largest message; a status or an order has some hundred
+LOOK_MILLISECONDS = 100  # milliseconds between two looks at whether to stop
 
 
 class RelayError(RuntimeError):
@@ -31,7 +33,7 @@ class RelayError(RuntimeError):
 
 
 class Relay:
-    """Runs in a thread of its own until it is closed. `inside` and `outside` name the sockets `status` and `orders`."""
+    """Relay messages in a thread until `close`. `inside` and `outside` give the endpoints of `status` and `orders`."""
 
     def __init__(self, inside: dict[str, str], outside: dict[str, str], keys: ServerKeys | ClientKeys) -> None:
         self._admitted = keys.admitted if isinstance(keys, ServerKeys) else None
@@ -40,7 +42,7 @@ class Relay:
         self._bad = 0
         self._stop = threading.Event()
         try:
-            # The server's flowgraph binds its sockets; a client's connects to ours.
+            # The server's flowgraph binds its sockets; a client's flowgraph connects to the relay's.
             if isinstance(keys, ServerKeys):
                 self._status_in = self._bind(zmq.PULL, outside["status"], keys)
                 self._status_out = self._connect(zmq.PUSH, inside["status"])
@@ -53,7 +55,7 @@ class Relay:
                 self._orders_out = self._bind(zmq.PUB, inside["orders"])
         except zmq.ZMQError as error:
             self._end()
-            raise RelayError(f"no way between {inside['status']} and {outside['status']}: {error.strerror}") from None
+            raise RelayError(f"cannot relay {inside['status']} to {outside['status']}: {error.strerror}") from None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -92,24 +94,24 @@ class Relay:
                     self._pass_on(self._status_out, frame.bytes)
 
     def _pass_on(self, socket: zmq.Socket[bytes], message: bytes) -> None:
-        with contextlib.suppress(zmq.Again):  # nobody is there; in a round's messages, none matters by itself
+        with contextlib.suppress(zmq.Again):  # there is no receiver; no single message of a round is essential
             socket.send(message, zmq.DONTWAIT)
 
     def _is_his_own(self, frame: zmq.Frame) -> bool:
-        """At the server: a client speaks for itself alone."""
+        """Check at the server that a client reports its own status only."""
         if self._admitted is None:
             return True
         sender = self._admitted.get(user_of(frame))
         try:
             status = pdus.read_notice(deserialise(frame.bytes))
-        except Exception as error:  # what a stranger sends must not end the relay
+        except Exception as error:  # a message of a stranger must not end the relay
             status = str(error)
         client = status.get("client") if isinstance(status, dict) else None
         if isinstance(client, int) and client == sender:
             return True
         self._bad += 1
         if self._bad == 1:
-            _log.warning("dropped a status of client %s: it is none of its own (more are dropped in silence)", sender)
+            _log.warning("dropped a status of client %s: it is not its own (more will be dropped silently)", sender)
         return False
 
     @property

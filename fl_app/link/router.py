@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The server's ROUTER socket: connections and their keys, messages in and out, and the desk that deals with them."""
+"""Manage the server's ROUTER socket: connections and their keys, messages in and out, and the desk behind it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from fl_app.link.desk import Desk
 from fl_app.link.keys import ServerKeys
 from fl_app.link.terms import Outgoing
 
-QUEUED_MESSAGES = 32  # from a client, and to one that does not read; what it misses then, it asks for
-BACKLOG = 1024  # connections that may come at the same moment
-MESSAGES_AT_ONCE = 256  # before the clock is looked at again
-FAREWELL_SECONDS = 2.0  # how long clients are told that the run is over
+QUEUED_MESSAGES = 32  # messages queued from a client, and to one that does not read; it asks for what it misses
+BACKLOG = 1024  # connections that may arrive at the same moment
+MESSAGES_AT_ONCE = 256  # messages that are handled before the clock is read again
+FAREWELL_SECONDS = 2.0  # seconds during which clients are told that the run is over
 
 
 class LinkError(RuntimeError):
-    """The link cannot be had, or too few clients are there; the message says which and what to do."""
+    """The link cannot be opened, or too few clients are present; the message says which, and what to do."""
 
 
 class RouterLink:
-    """The ROUTER socket, and the desk behind it."""
+    """Connect the ROUTER socket with the desk."""
 
     def __init__(self, bind: str, keys: ServerKeys | None, tell: Callable[[str], None]) -> None:
         if keys is None and not is_local(bind):
@@ -35,15 +35,15 @@ class RouterLink:
             bind = on_loopback(bind)
         self.keys, self._tell = keys, tell
         self.desk: Desk | None = None
-        self.sent_bytes, self.told = 0, set[bytes]()  # of models and changes: how much, and to how many
+        self.sent_bytes, self.told = 0, set[bytes]()  # bytes of models and changes, and the clients that received them
         self._context = zmq.Context()
         self._authenticator: ThreadAuthenticator | None = None
         self._file: tuple[Path, int, int] | None = None  # a Unix socket's path, inode and time of change
-        # Tried now, so that an address that is taken is known before the data is loaded; opened when the largest
-        # message is known, since a socket applies its limits to connections that come after them.
+        # Bind on trial now, so that an address in use is known before the data is loaded. The socket is opened when the
+        # largest message is known, since a socket applies its limits only to later connections.
         self._socket = self._context.socket(zmq.ROUTER)
         try:
-            # A socket that is closed listens on until ZeroMQ's thread has seen to it. The end of a context waits for
+            # A closed socket goes on to listen until ZeroMQ's thread has handled it. The end of a context waits for
             # this, so that the address is free again when it is opened for good.
             with zmq.Context() as trials, trials.socket(zmq.ROUTER) as trial:
                 trial.set(zmq.LINGER, 0)
@@ -54,13 +54,13 @@ class RouterLink:
             raise
 
     def serve(self, desk: Desk) -> None:
-        """From here on this desk answers."""
+        """Open the socket, and let this desk answer from now on."""
         self.desk = desk
         self._beat_at, self._listened_at = 0.0, time.monotonic()
         socket = self._socket
         socket.set(zmq.LINGER, 0)
-        socket.set(zmq.MAXMSGSIZE, 2 * desk.terms.max_bytes)  # what is a little too large is logged, the rest not read
-        socket.set(zmq.ROUTER_MANDATORY, 1)  # sending to a connection that is gone is an error, not silence
+        socket.set(zmq.MAXMSGSIZE, 2 * desk.terms.max_bytes)  # slightly too large: logged; larger: not read
+        socket.set(zmq.ROUTER_MANDATORY, 1)  # sending over a lost connection is then an error
         socket.set(zmq.SNDHWM, QUEUED_MESSAGES)
         socket.set(zmq.RCVHWM, QUEUED_MESSAGES)
         socket.set(zmq.BACKLOG, BACKLOG)
@@ -81,7 +81,7 @@ class RouterLink:
         try:
             self._socket.send_multipart([one.identity, *one.frames], zmq.DONTWAIT, copy=False)
         except zmq.Again:
-            return True  # it does not read at the moment; its heartbeats will show what it lacks
+            return True  # the client does not read at the moment; its heartbeats will show what it lacks
         except zmq.ZMQError as error:
             if error.errno != zmq.EHOSTUNREACH:
                 raise
@@ -99,12 +99,12 @@ class RouterLink:
         return session is not None and self._send_one(self.desk.beat(session))
 
     def pump(self, seconds: float, also: Sequence[zmq.Socket[bytes]] = ()) -> None:
-        """Let messages in and out, for so long or until some have come, here or at these other sockets."""
+        """Handle messages for at most this time, or until some have come, here or at one of the other sockets."""
         desk = self.desk
         assert desk is not None
         now = time.monotonic()
         if now - self._listened_at > desk.terms.heartbeat_seconds:
-            desk.forgive(now - self._listened_at)  # the air or the test set took its time
+            desk.forgive(now - self._listened_at)  # the air or the evaluation took long
         if now >= self._beat_at:
             self._beat_at = now + desk.terms.heartbeat_seconds
             self.send(desk.beats())
@@ -122,11 +122,11 @@ class RouterLink:
             self.send(desk.handle(identity.bytes, self._user(identity), [f.buffer for f in frames], time.monotonic()))
 
     def _user(self, frame: zmq.Frame) -> str | None:
-        """Whose connection it is, as CURVE has shown."""
+        """Return the public key of the connection, as CURVE has verified it."""
         return None if self.keys is None else curve.user_of(frame)
 
     def farewell(self, reason: str) -> None:
-        """Tell all clients that the run is over, until they have left or some time has passed."""
+        """Tell all clients that the run is over, until they have left or FAREWELL_SECONDS have passed."""
         if self.desk is None:
             return
         self.send(self.desk.stop(reason))
@@ -135,7 +135,8 @@ class RouterLink:
             self.pump(deadline - time.monotonic())
 
     def close(self) -> None:
-        # ZeroMQ leaves the file of a Unix socket. If another server has taken the path over meanwhile, the file is its.
+        # ZeroMQ does not remove the file of a Unix socket. If another server has taken over the path, the file is that
+        # server's and must stay.
         if self._file is not None and self._file == _file_of(self.endpoint):
             self._file[0].unlink(missing_ok=True)
         self._socket.close(linger=200)

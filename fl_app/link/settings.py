@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The section [link] of a config: deadlines, and how many clients make a round. It changes no result where all are
-there in time."""
+"""Define the section [link] of a config: deadlines, and how many clients make a round.
+
+The section changes no result if all clients answer in time.
+"""
 
 from __future__ import annotations
 
@@ -25,23 +27,23 @@ class LinkSection(Section):
         min_length=1,
         description="where the server listens: tcp://HOST:PORT, ipc://PATH",
     )
-    min_clients: int = Field(1, ge=1, description="a round counts if so many answer; otherwise it is tried again")
-    join_seconds: float = Field(60.0, gt=0, description="seconds that the first round waits for all N clients")
-    round_seconds: float = Field(60.0, gt=0, description="seconds, a round's deadline: a later answer does not count")
-    patience_seconds: float = Field(600.0, gt=0, description="seconds with fewer than min_clients until the run ends")
-    heartbeat_seconds: float = Field(1.0, ge=0.01, le=60, description="seconds between two signs of life of each side")
-    silent_seconds: float = Field(10.0, gt=0, description="seconds of silence until a client is not waited for")
-    cut_off_after: int = Field(5, ge=1, description="bad messages until a sender is cut off")
-    radio: str = Field("", description="the server's flowgraph, by which votes go: tcp://HOST:PORT, ipc://FOLDER")
-    audit_votes: bool = Field(False, description="clients with radios also tell the server, to count wrong votes")
+    min_clients: int = Field(1, ge=1, description="answers that a round needs to count; otherwise it is repeated")
+    join_seconds: float = Field(60.0, gt=0, description="seconds for which the first round waits for all N clients")
+    round_seconds: float = Field(60.0, gt=0, description="seconds until a round's deadline; later answers do not count")
+    patience_seconds: float = Field(600.0, gt=0, description="seconds with fewer than min_clients before the run ends")
+    heartbeat_seconds: float = Field(1.0, ge=0.01, le=60, description="seconds between two heartbeats of each side")
+    silent_seconds: float = Field(10.0, gt=0, description="seconds of silence before a client is no longer waited for")
+    cut_off_after: int = Field(5, ge=1, description="bad messages after which a sender is cut off")
+    radio: str = Field("", description="the server's flowgraph, if votes go by radio: tcp://HOST:PORT, ipc://FOLDER")
+    audit_votes: bool = Field(False, description="clients with radios also send their votes to the server")
 
 
-# Where and how it is computed: each machine's own business.
+# Settings that each machine chooses for itself: where and how it computes.
 _LOCAL = {"run": ("workers", "threads", "device", "out"), "data": ("root", "download")}
 
 
 def config_hash(settings: Settings) -> str:
-    """The same for all who compute the same run, whatever their folders, devices and deadlines are."""
+    """Return a hash of the settings that determine a run; folders, devices and deadlines do not count."""
     tree = settings.model_dump(mode="json", exclude={"link"})
     for section, keys in _LOCAL.items():
         for key in keys:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the server's desk works with: the run's terms, a client's session, a job and its answers, what goes out."""
+"""Define the data of the server's desk: the run's terms, a session, a job and its answers, outgoing messages."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from oac_blocks.dsp.waveform.schemes import Scheme
 
 JobKind = Literal["train", "measure"]
 State = Literal["preparing", "ready"]
-# Where a client's payload goes: to the server with `done`; to the client's own radio, when the server says for which of
-# the radio's rounds; or both, where the server compares what it heard with what was sent.
+# Where a client's payload goes: to the server with `done`; to the client's own radio, when the server names the
+# radio's round for it; or to both, so that the server can compare what it heard with what was sent.
 PayloadTo = Literal["server", "radio", "both"]
 PAYLOAD_TO: tuple[PayloadTo, ...] = get_args(PayloadTo)
 
@@ -26,7 +26,7 @@ HASH_CHARS = 64
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """What holds for the whole run."""
+    """Hold what is the same during the whole run."""
 
     n_clients: int
     d: int
@@ -44,7 +44,7 @@ class Terms:
 
     @property
     def max_bytes(self) -> int:
-        """Of a client's message: no payload is larger than the model in float32."""
+        """Return the largest size of a client's message: no payload is larger than the model in float32."""
         buffers = sum(8 * int(np.prod(shape)) for _, shape in self.buffers.values())
         return 4 * self.d + buffers + 100_000
 
@@ -58,27 +58,30 @@ class Outgoing:
 
 @dataclass(eq=False)
 class Session:
-    """A client that has joined, as long as its connection lasts."""
+    """Hold the state of a client that has joined, while its connection lasts."""
 
     identity: bytes
     client: int
-    instance: str  # drawn by the client when it starts: tells its second connection from a second client
-    heard: float  # when, on the clock of `now`
-    received: int  # the last sequence
+    instance: str  # drawn by the client at its start: tells its second connection from a second client
+    heard: float  # time of its last message, on the clock of `now`
+    received: int  # its last sequence number
     state: State = "preparing"
-    sent: int = 0  # our last sequence
-    model_state: int = NO_ROUND  # the round whose start its copy of the model stands at, as far as we know
+    sent: int = 0  # the server's last sequence number to it
+    model_state: int = NO_ROUND  # the round at whose start its copy of the model stands, as far as the server knows
     told: float = float("-inf")  # when it was last told of the open job
-    modelled: float = float("-inf")  # when the whole model last went to it
+    modelled: float = float("-inf")  # when the whole model was last sent to it
     answered: int = NO_ROUND  # the last round that it answered
     late: int = 0
-    seconds: float | None = None  # that its last answer took
+    seconds: float | None = None  # duration of its last answer
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a client has for a job. Training: payload, loss; `sent` is False where the gradients are not finite, and the
-    payload is None also where it goes by radio alone. Measuring: arrays."""
+    """Hold a client's answer to a job.
+
+    For training this is payload and loss. `sent` is False if the gradients are not finite. The payload is None then,
+    and also if it goes by radio alone. For measuring it is the arrays.
+    """
 
     client: int
     seconds: float
@@ -102,7 +105,7 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """Arrays as they go out, made once for all clients."""
+    """Hold arrays as they are sent, packed once for all clients."""
 
     declared: list[tuple[str, str, list[int]]]
     frames: list[bytes]

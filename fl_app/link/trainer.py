@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a client does when it is asked: train its model on its data, or, to try a link, nothing but draw votes."""
+"""Do a client's work: train its model on its data, or draw random votes to try a link."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from fl_app.link.caller import Result, Welcome, Work
 
 class Trainer(Protocol):
     def prepare(self, welcome: Welcome) -> tuple[int, str]:
-        """Get ready for the run that the server told of; returns d, and the fingerprint of data and first weights."""
+        """Prepare for the run that the server describes; return d, and the fingerprint of data and first weights."""
         ...
 
     def work(self, work: Work) -> Result:
-        """Train a round, or measure batch norm's statistics."""
+        """Train one round, or measure the batch-norm statistics."""
         ...
 
 
 def settings_of(welcome: Welcome) -> Settings:
-    """The server's settings, checked as if they came from a file."""
+    """Return the server's settings, checked in the same way as those from a file."""
     try:
         tree = tomllib.loads(welcome.config)
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"the server's config is no TOML: {error}") from None
+        raise ValueError(f"the server's config is not TOML: {error}") from None
     return check(tree, "the server's config")
 
 
 def trained(welcome: Welcome, payload: NDArray[Any] | None, loss: float, seconds: float) -> Result:
-    """The answer to a training round; without a payload the gradients were not finite."""
+    """Make the answer to a training round; no payload means that the gradients were not finite."""
     body = {"loss": loss, "seconds": seconds, "sent": payload is not None}
     told = {"payload": payload} if payload is not None and welcome.payload_to != "radio" else {}
     return Result(body, told, payload if welcome.payload_to != "server" else None)
@@ -44,7 +44,7 @@ def trained(welcome: Welcome, payload: NDArray[Any] | None, loss: float, seconds
 
 @dataclass
 class ModelTrainer:
-    """The client of `fl_app train`, in a process of its own. `local` changes what is this machine's business."""
+    """Train as the clients of `fl_app train` do, in its own process. `local` overrides settings of this machine."""
 
     client: int
     local: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class ModelTrainer:
     _welcome: Welcome | None = None
 
     def prepare(self, welcome: Welcome) -> tuple[int, str]:
-        from fl_app.core.client import ClientGroup  # torch takes its time, and is wanted in the thread that trains
+        from fl_app.core.client import ClientGroup  # imports torch, slowly, in the thread that trains
         from fl_app.runs.prepare import prepare_client
 
         settings = settings_of(welcome).with_values(**{name: dict(values) for name, values in self.local.items()})
@@ -74,7 +74,7 @@ class ModelTrainer:
 
 @dataclass
 class RandomVoter:
-    """Trains nothing: its votes are drawn, from a stream named by seed, round and client. For trying out a link.
+    """Draw votes instead of training, from a stream named by seed, round and client, to try a link.
 
     `before` is called with the round before each answer.
     """

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a message looks like on the wire: a header in msgpack, and each array as a raw frame behind it.
+"""Encode messages for the wire: a header in msgpack, and each array as a raw frame after it.
 
     frames = pack(Message("done", sender=3, round=12, sequence=77, body={"loss": 0.7}, arrays={"payload": votes}))
     message = unpack(frames, max_bytes=1_000_000)
 
-The header says version, type, sender, round, sequence, a flat body of plain values, and for each array its name, dtype
-and shape. `unpack` looks at all of it before it returns, and raises `WireError` for whatever it does not like, never
-anything else. Nothing is ever executed: no pickle, no eval, no msgpack extension types.
+The header holds version, type, sender, round, sequence, a flat body of plain values, and name, dtype and shape of each
+array. `unpack` checks all of it before it returns, and raises `WireError`, and nothing else, for any fault. No part of
+a message is ever executed: there is no pickle, no eval and no msgpack extension type.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-VERSION = 1
-SERVER = -1  # the sender that is no client
+VERSION = 1  # version of the protocol
+SERVER = -1  # sender number of the server, which is not a client
 NO_ROUND = -1
 
 MAX_HEADER_BYTES = 65_536
@@ -31,7 +31,7 @@ MAX_NAME_CHARS = 64
 MAX_DIMENSIONS = 8
 MAX_NUMBER = 2**62
 
-# By name, all little-endian on the wire. Nothing that holds Python objects can be named here.
+# Types by name, all little-endian on the wire. No type that holds Python objects is allowed here.
 DTYPES: dict[str, np.dtype[Any]] = {
     "int8": np.dtype("<i1"),
     "uint8": np.dtype("<u1"),
@@ -45,16 +45,16 @@ _HEADER_KEYS = {"v", "type", "from", "round", "seq", "body", "arrays"}
 
 
 class WireError(ValueError):
-    """The message is not one of ours; the text says why, and is safe to log."""
+    """The message is not valid; the text says why, and is safe to log."""
 
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """One message. The readers below check a value of the body or an array before it is used."""
+    """Hold one message. The methods check a value of the body, or an array, before it is used."""
 
     type: str
     sender: int  # a client's number, or SERVER
-    round: int  # NO_ROUND where none is meant
+    round: int  # NO_ROUND if the message concerns no round
     sequence: int  # grows by one or more with each message of a sender
     body: Mapping[str, Plain] = field(default_factory=dict)
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Message:
         return value
 
     def number(self, name: str) -> float:
-        """A float, infinities and NaN included."""
+        """Return a float, which may be infinite or NaN."""
         value = self.body.get(name)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise WireError(f"{self.type}: {name} must be a number")
@@ -94,25 +94,25 @@ class Message:
         value = self.arrays.get(name)
         if value is None or value.dtype != DTYPES[dtype] or value.shape != shape:
             given = "missing" if value is None else f"{value.dtype} of shape {value.shape}"
-            raise WireError(f"{self.type}: {name} must be {dtype} of shape {shape}, and is {given}")
+            raise WireError(f"{self.type}: {name} must be {dtype} of shape {shape}, but is {given}")
         return value
 
 
 def pack(message: Message) -> list[Frame]:
-    """The frames of a message. What `unpack` would refuse is refused here, too: it is a mistake of ours."""
+    """Return the frames of a message. A message that `unpack` would refuse is an error here too."""
     arrays, frames = [], []
     for name, array in message.arrays.items():
         dtype = array.dtype.name
         if dtype not in DTYPES:
-            raise WireError(f"{message.type}: {name} is {dtype}, and only {', '.join(DTYPES)} can be sent")
-        shape = list(array.shape)  # before it is flattened: numpy makes a vector of a scalar
+            raise WireError(f"{message.type}: {name} is {dtype}, but only {', '.join(DTYPES)} can be sent")
+        shape = list(array.shape)  # taken before flattening, as numpy makes a vector of a scalar
         arrays.append([name, dtype, shape])
         frames.append(_raw(array, DTYPES[dtype]))
     return [pack_header(message, arrays), *frames]
 
 
 def pack_header(message: Message, arrays: Sequence[Sequence[Any]]) -> bytes:
-    """The first frame alone: who sends the same arrays to many packs these once (`raw_arrays`)."""
+    """Return the first frame alone, for a sender that packs the same arrays once for many receivers."""
     header = {
         "v": VERSION,
         "type": message.type,
@@ -135,7 +135,7 @@ def _raw(array: NDArray[Any], dtype: np.dtype[Any]) -> Frame:
 
 
 def unpack(frames: Sequence[Frame], max_bytes: int) -> Message:
-    """The message in these frames, all of it checked; its arrays are read-only views of the frames."""
+    """Return the message in these frames after all checks; its arrays are read-only views of the frames."""
     if not 1 <= len(frames) <= 1 + MAX_ARRAYS:
         raise WireError(f"a message has 1 to {1 + MAX_ARRAYS} frames, not {len(frames)}")
     sizes = [len(frame) for frame in frames]
@@ -145,12 +145,12 @@ def unpack(frames: Sequence[Frame], max_bytes: int) -> Message:
         raise WireError(f"the header has {sizes[0]} bytes, more than {MAX_HEADER_BYTES}")
     header = _read_header(frames[0])
     if len(header["arrays"]) != len(frames) - 1:
-        raise WireError(f"{len(header['arrays'])} arrays are declared and {len(frames) - 1} came")
+        raise WireError(f"{len(header['arrays'])} arrays are declared, but {len(frames) - 1} came")
     arrays: dict[str, NDArray[Any]] = {}
     for (name, dtype, shape), frame, size in zip(header["arrays"], frames[1:], sizes[1:], strict=True):
         wanted = math.prod(shape) * DTYPES[dtype].itemsize
         if size != wanted:
-            raise WireError(f"array {name!r} is declared with {wanted} bytes and has {size}")
+            raise WireError(f"array {name!r} is declared with {wanted} bytes, but has {size}")
         array = np.frombuffer(frame, DTYPES[dtype]).reshape(shape)
         array.flags.writeable = False
         arrays[name] = array
@@ -159,7 +159,7 @@ def unpack(frames: Sequence[Frame], max_bytes: int) -> Message:
 
 def _read_header(frame: Frame) -> dict[str, Any]:
     try:
-        # Containers are made as large as they are declared: the limits keep a few bytes from asking for much memory.
+        # msgpack makes containers as large as they are declared; the limits keep a few bytes from taking much memory.
         header = msgpack.unpackb(
             frame,
             raw=False,
@@ -169,9 +169,9 @@ def _read_header(frame: Frame) -> dict[str, Any]:
             max_bin_len=0,
             max_ext_len=0,
         )
-    # msgpack raises many types, RecursionError and UnicodeDecodeError among them.
+    # msgpack raises many types of exceptions, among them RecursionError and UnicodeDecodeError.
     except Exception as error:
-        raise WireError(f"the header is no msgpack ({type(error).__name__})") from None
+        raise WireError(f"the header is not msgpack ({type(error).__name__})") from None
     _check_header(header)
     checked: dict[str, Any] = header
     return checked
@@ -179,11 +179,11 @@ def _read_header(frame: Frame) -> dict[str, Any]:
 
 def _check_header(header: Any) -> None:
     if not isinstance(header, dict) or "v" not in header:
-        raise WireError("the header is no map with a version")
+        raise WireError("the header is not a map with a version")
     if header["v"] != VERSION or isinstance(header["v"], bool):
-        raise WireError(f"this end speaks version {VERSION} of the protocol, the other one does not")
+        raise WireError(f"this end speaks version {VERSION} of the protocol, but the other end does not")
     if header.keys() != _HEADER_KEYS:
-        raise WireError("the header has other keys than it should")
+        raise WireError("the header does not have the expected keys")
     if not _is_name(header["type"]):
         raise WireError("the type must be a short name")
     for key, low in (("from", SERVER), ("round", NO_ROUND), ("seq", 0)):
@@ -199,9 +199,9 @@ def _check_body(body: Any) -> None:
         raise WireError(f"the body must be a map of at most {MAX_BODY_FIELDS} values")
     for name, value in body.items():
         if not _is_name(name):
-            raise WireError("a name in the body is no short name")
+            raise WireError("a name in the body is not a short name")
         if not (value is None or isinstance(value, int | float | str)):  # bool is an int
-            raise WireError(f"the body's {name!r} is no plain value")
+            raise WireError(f"the body's {name!r} is not a plain value")
 
 
 def _check_arrays(arrays: Any) -> None:
@@ -213,7 +213,7 @@ def _check_arrays(arrays: Any) -> None:
             raise WireError("an array is declared by name, dtype and shape")
         name, dtype, shape = entry
         if not _is_name(name) or name in names:
-            raise WireError("an array's name is no short name, or comes twice")
+            raise WireError("an array's name is not a short name, or comes twice")
         names.add(name)
         if not isinstance(dtype, str) or dtype not in DTYPES:
             raise WireError(f"array {name!r}: the dtype must be one of {', '.join(DTYPES)}")
@@ -222,7 +222,7 @@ def _check_arrays(arrays: Any) -> None:
         for extent in shape:
             if isinstance(extent, bool) or not isinstance(extent, int) or not 0 <= extent <= MAX_NUMBER:
                 raise WireError(f"array {name!r}: the shape must hold whole numbers from 0 on")
-        if math.prod(max(extent, 1) for extent in shape) > MAX_NUMBER // 8:  # numpy counts bytes also of what is empty
+        if math.prod(max(extent, 1) for extent in shape) > MAX_NUMBER // 8:  # numpy counts bytes of empty arrays too
             raise WireError(f"array {name!r}: the shape {shape} is too large")
 
 

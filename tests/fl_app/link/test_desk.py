@@ -259,7 +259,7 @@ GOOD = {"loss": 0.0, "seconds": 0.0, "sent": True}
         (("done", 1, 0, 50, GOOD, {"payload": np.ones((2, D), np.int8)}), "of shape"),
         (("done", 1, 0, 50, GOOD, {"payload": np.ones(D, np.float32)}), "must be int8"),
         (("done", 1, 0, 50, GOOD, {}), "missing"),
-        (("done", 1, 0, 50, {**GOOD, "sent": False}, {"payload": np.ones(D, np.int8)}), "none was due"),
+        (("done", 1, 0, 50, {**GOOD, "sent": False}, {"payload": np.ones(D, np.int8)}), "none was expected"),
         (("done", 1, 0, 50, {**GOOD, "seconds": -1.0}, {"payload": np.ones(D, np.int8)}), "seconds must be"),
         (("done", 1, 1, 50, GOOD, {"payload": np.ones(D, np.int8)}), "round 1 was not asked for yet"),
         (("done", 0, 0, 50, GOOD, {"payload": np.ones(D, np.int8)}), "in the name of client 0"),
@@ -407,7 +407,7 @@ def test_refusals(terms, client, user, body, why):
 @pytest.mark.parametrize(
     ("d", "fingerprint", "why"),
     [
-        (D + 1, "f", f"client 0 has a model of {D + 1} parameters, this run's has {D}"),
+        (D + 1, "f", f"client 0 has a model of {D + 1} parameters, but this run's model has {D}"),
         (D, "g", "client 0 has other data, another split or other first weights than the server"),
     ],
 )

@@ -163,7 +163,7 @@ Client({here.endpoint!r}, Caller(2), Other(2)).run(60)
 """
     other = here.python("other", code)
     assert other.wait() == 1
-    assert "the server refused: client 2 has a model of 1234 parameters, this run's has 109402" in other.text
+    assert "the server refused: client 2 has a model of 1234 parameters, but this run's model has 109402" in other.text
     here.voter(0), here.voter(1)
     assert server.wait() == 0, server.text
     assert_whole(here.run, 4)

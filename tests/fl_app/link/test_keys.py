@@ -34,7 +34,7 @@ def test_pairs_fit_and_secrets_are_for_their_owner_alone(tmp_path):
 def test_nothing_is_overwritten(tmp_path):
     make_keys(tmp_path, 1)
     before = (tmp_path / "server.key").read_text()
-    with pytest.raises(KeysError, match=r"server\.key is there already"):
+    with pytest.raises(KeysError, match=r"server\.key exists already"):
         make_keys(tmp_path, 3)
     assert (tmp_path / "server.key").read_text() == before
 
@@ -43,8 +43,8 @@ def test_nothing_is_overwritten(tmp_path):
     ("name", "spoil", "why"),
     [
         ("server.key", lambda path: path.chmod(0o640), "can be read by others; `chmod 600"),
-        ("server.key", lambda path: path.write_text("nonsense"), "holds no keys"),
-        ("server.key", lambda path: path.write_text('public = "x"\nsecret = "y"\n'), "holds no pair"),
+        ("server.key", lambda path: path.write_text("nonsense"), "is not a file of keys"),
+        ("server.key", lambda path: path.write_text('public = "x"\nsecret = "y"\n'), "does not hold a pair"),
         ("server.key", lambda path: path.unlink(), "cannot read .*`fl_app keys` makes"),
         ("clients.toml", lambda path: path.write_text('"one" = "key"\n'), "a line must be"),
         ("clients.toml", lambda path: path.write_text(f'"1" = "{"é" * 40}"\n'), "a line must be"),
@@ -67,7 +67,7 @@ def test_pair_that_does_not_fit(tmp_path):
     make_keys(tmp_path / "b", 1)
     own, other = ((tmp_path / name / "client-0.key").read_text().splitlines() for name in "ab")
     (tmp_path / "a" / "client-0.key").write_text(f"{own[0]}\n{other[1]}\n")
-    with pytest.raises(KeysError, match="holds no pair of keys"):
+    with pytest.raises(KeysError, match="does not hold a pair of keys"):
         client_keys(tmp_path / "a", 0)
 
 
@@ -97,7 +97,7 @@ def test_what_stays_on_this_machine(endpoint, local):
     "endpoint", ["", "7780", "tcp://", "tcp://host", "udp://127.0.0.1:1", "http://x:1", "tcp://:80"]
 )
 def test_what_is_no_endpoint(endpoint):
-    with pytest.raises(ConfigError, match="is no endpoint"):
+    with pytest.raises(ConfigError, match="is not an endpoint"):
         is_local(endpoint)
 
 

@@ -118,7 +118,7 @@ def test_client_without_a_radio_is_told(bench):
     here, server, _, radio = bench(3)
     lost = here.client(0, "--no-training")
     assert lost.wait() == 1
-    assert "error: the votes of this run go by radio: say --radio" in lost.text
+    assert "error: the votes of this run go by radio: give its flowgraph's address with --radio" in lost.text
     server.kill()
     radio.send(signal.SIGTERM)
     assert radio.wait() == 0, radio.text

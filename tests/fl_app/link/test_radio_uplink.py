@@ -457,7 +457,7 @@ def test_addresses():
     assert Endpoints.at("tcp://127.0.0.1:7790").ballot == "tcp://127.0.0.1:7794"
     with pytest.raises(ConfigError, match=r"192.168.1.2:7790 is another machine: run the radio's flowgraph"):
         RadioBench("tcp://192.168.1.2:7790", 2)
-    with pytest.raises(ConfigError, match="is no endpoint"):
+    with pytest.raises(ConfigError, match="is not an endpoint"):
         OwnRadio("usb:1.2.5", 0)
 
 
