@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hierarchical blocks: GNU Radio's own blocks, put together."""
+"""Combine GNU Radio's own blocks into hierarchical blocks."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Samples to subcarriers, on GNU Radio's C++ FFT."""
+"""Demodulate samples to subcarriers with GNU Radio's C++ FFT."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from oac_blocks.dsp.waveform.numerology import Numerology
 
 
 class _Cutter(gr.basic_block):
-    """Samples to the bodies of symbols, counted from each length tag; samples between bursts are skipped."""
+    """Cut symbols without their prefixes from the stream, counted from each length tag; skip samples between bursts."""
 
     def __init__(self, num: Numerology, length_tag: str) -> None:
         gr.basic_block.__init__(
@@ -24,7 +24,8 @@ class _Cutter(gr.basic_block):
         self._num = num
         self._length_tag = length_tag
         self._symbols_left = 0
-        self._begun_at = -1  # the last length tag dealt with: work() may see it again, if no symbol followed it yet
+        # Position of the last length tag in use: work() may see it again if no symbol followed it yet.
+        self._begun_at = -1
         self.early_samples = 0
         self.drops = Drops(self.logger, "a burst")
         self.set_min_output_buffer(BUFFER_SYMBOLS)
@@ -32,7 +33,7 @@ class _Cutter(gr.basic_block):
         self.set_tag_propagation_policy(gr.TPP_DONT)
 
     def start(self) -> bool:
-        """A flowgraph that is started again counts its samples anew."""
+        """Reset the block, because a flowgraph that is started again counts its samples from 0."""
         self._symbols_left, self._begun_at = 0, -1
         return True
 
@@ -69,7 +70,7 @@ class _Cutter(gr.basic_block):
         return produced
 
     def _begin(self, tag: Any, produced: int) -> int:
-        """Symbols of the burst that begins here; 0 if its length makes no sense."""
+        """Return the number of symbols in the burst that begins here; 0 if its length is invalid."""
         self._begun_at = tag.offset
         samples, size = (pmt.to_long(tag.value) if pmt.is_integer(tag.value) else 0), self._num.symbol_samples
         if samples < size or samples % size:
@@ -90,7 +91,7 @@ class _Cutter(gr.basic_block):
 
 
 class _Picker(gr.sync_block):
-    """The active subcarriers of a whole, shifted spectrum; takes the phase ramp of an early window out."""
+    """Select the active subcarriers of a whole, shifted spectrum, and remove the phase ramp of an early window."""
 
     def __init__(self, num: Numerology) -> None:
         gr.sync_block.__init__(
@@ -114,11 +115,12 @@ class _Picker(gr.sync_block):
 
 
 class ofdm_demodulator(gr.hier_block2):  # noqa: N801 (GNU Radio's way of naming blocks)
-    """OFDM demodulator: samples in, vectors of the active subcarriers out; the inverse of the modulator.
+    """OFDM demodulator: takes samples and outputs vectors of the active subcarriers; the inverse of the modulator.
 
-    A burst begins at its length tag (in samples, a multiple of the symbol's). The tag leaves in symbols, other tags
-    stay with their symbol, samples between bursts are skipped. ``early_samples`` moves the FFT's window into the prefix
-    and takes the phase ramp out again, so that a burst which comes a little early is still seen whole.
+    A burst begins at its length tag, which counts samples and must be a multiple of the symbol length. At the output
+    the tag counts symbols. Other tags stay with their symbol, and samples between bursts are skipped. ``early_samples``
+    moves the FFT window into the prefix and removes the resulting phase ramp, so that a burst that arrives a little
+    early is still received whole.
     """
 
     def __init__(
@@ -140,7 +142,7 @@ class ofdm_demodulator(gr.hier_block2):  # noqa: N801 (GNU Radio's way of naming
             gr.io_signature(1, 1, gr.sizeof_gr_complex * num.active_subcarriers),
         )
         self._cutter = _Cutter(num, tag_name(length_tag))
-        # GNU Radio's FFT does not scale; its window does so for nothing.
+        # GNU Radio's FFT does not scale its output, but its window can do so at no cost.
         transform = fft.fft_vcc(num.fft_size, True, [num.fft_size**-0.5] * num.fft_size, True, 1)
         transform.set_min_output_buffer(BUFFER_SYMBOLS)
         self._picker = _Picker(num)
@@ -152,12 +154,12 @@ class ofdm_demodulator(gr.hier_block2):  # noqa: N801 (GNU Radio's way of naming
         return self._cutter.early_samples
 
     def set_early_samples(self, early_samples: int) -> None:
-        """How far into the prefix the window begins, 0 to cp_samples. A burst in passing may see it change."""
+        """Set how far into the prefix the window begins, 0 to cp_samples. It may change within a burst."""
         early = integer("early_samples", early_samples, 0, self._num.cp_samples)
         ramp = np.exp(2j * np.pi * self._num.subcarrier_frequencies() * early).astype(np.complex64)
         self._cutter.early_samples, self._picker.ramp = early, ramp if early else None
 
     @property
     def dropped(self) -> int:
-        """Bursts of a length that makes no sense, and bursts cut short."""
+        """Return the number of bursts of invalid length and of bursts that were cut short."""
         return self._cutter.drops.count

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Subcarriers to samples, on GNU Radio's C++ FFT and cyclic prefixer."""
+"""Modulate subcarriers to samples with GNU Radio's C++ FFT and cyclic prefixer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oac_blocks.dsp.waveform.numerology import Numerology
 
 
 class _Placer(gr.sync_block):
-    """The active subcarriers to their places in the whole, shifted spectrum; zeros elsewhere."""
+    """Put the active subcarriers at their positions in the whole, shifted spectrum, with zeros elsewhere."""
 
     def __init__(self, num: Numerology) -> None:
         gr.sync_block.__init__(
@@ -38,16 +38,16 @@ def _prefixer(num: Numerology) -> Any:
     if not num.cp_samples:
         return blocks.vector_to_stream(gr.sizeof_gr_complex, num.fft_size)
     prefixer = digital.ofdm_cyclic_prefixer(num.fft_size, num.symbol_samples)
-    # It copies the tags itself, and GNU Radio would add each of them a second time.
+    # The prefixer copies the tags itself, and GNU Radio would add each of them a second time.
     prefixer.set_tag_propagation_policy(gr.TPP_DONT)
     return prefixer
 
 
 class ofdm_modulator(gr.hier_block2):  # noqa: N801 (GNU Radio's way of naming blocks)
-    """OFDM modulator: vectors of the active subcarriers in, samples with a cyclic prefix out.
+    """OFDM modulator: takes vectors of the active subcarriers and outputs samples with a cyclic prefix.
 
-    The transform is unitary: a subcarrier of energy 1 has energy 1 in the samples. Tags stay with their symbol; the
-    value of the length tag goes from symbols to samples.
+    The transform is unitary: a subcarrier of energy 1 has energy 1 in the samples. Tags stay with their symbol. The
+    length tag counts symbols at the input and samples at the output.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class ofdm_modulator(gr.hier_block2):  # noqa: N801 (GNU Radio's way of naming b
             gr.io_signature(1, 1, gr.sizeof_gr_complex),
         )
         self._placer = _Placer(num)
-        # GNU Radio's FFT does not scale; its window does so for nothing.
+        # GNU Radio's FFT does not scale its output, but its window can do so at no cost.
         transform = fft.fft_vcc(num.fft_size, False, [num.fft_size**-0.5] * num.fft_size, True, 1)
         to_samples = blocks.tagged_stream_multiply_length(
             gr.sizeof_gr_complex, tag_name(length_tag), num.symbol_samples

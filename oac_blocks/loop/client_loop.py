@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One client in the calibration loop: its state, why it is in it, and the correction for its next answer.
+"""Follow one client in the calibration loop: its state, the reason for it, and the correction for its next answer.
 
     uncalibrated -> acquiring (asked) -> fine (heard once) -> tracking (inside the tolerance)
 
-Down again: an order of outliers that agree is a jump (to fine); a gap in its stream, outliers that do not agree, and
-silence make it uncalibrated. It is then asked anew, at growing distance if that does not help.
+A client leaves ``tracking`` for three reasons. Several outliers that agree are a jump, and the client goes back to
+``fine``. A gap in its stream, outliers that do not agree, and silence make it ``uncalibrated``. It is then asked again,
+at growing intervals if it does not answer.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from oac_blocks.loop.tracker import Tracker
 
 _USUAL_SIGMAS = 3.0
 _SWEEP_WAIT_ROUNDS = 4
-_JUMPS_APART_ROUNDS = 32  # jumps closer than this are no jumps but echoes, or a clock that walks
+_JUMPS_APART_ROUNDS = 32  # rounds; more frequent jumps are not jumps but multipath or a walking clock
 
 
 class ClientLoop:
+    """State machine of one client."""
+
     def __init__(self, client: int, settings: LoopSettings, guess: Guess, tell: Callable[[Change], None]) -> None:
         self.client, self.epoch = client, 0
         self.state: State = "uncalibrated"
@@ -31,16 +34,17 @@ class ClientLoop:
         self.drift = ClockDrift(settings.sample_rate_hz, settings.walk_ppm)
         self._settings, self._guess, self._tell = settings, guess, tell
         self._tracker = Tracker(settings)
-        self._known = guess.correction_samples  # the best start for a search
-        self._taken_at = 0.0  # seconds of the loop's clock: the last measurement that was followed
-        self._ask_at = 0  # round
-        self._tries = 0  # searches since it was heard last, that it answered or was too late for
-        self._failures = 0  # falls since it tracked for long
-        self._silent = False  # was silence the reason for the last fall?
+        self._known = guess.correction_samples  # the best known start for a search
+        self._taken_at = 0.0  # seconds of the loop's clock at the last measurement that was followed
+        self._ask_at = 0  # round in which the client is asked next
+        self._tries = 0  # searches since the client was last heard that it answered or was too late for
+        self._failures = 0  # falls since it last tracked for long
+        self._silent = False  # whether silence was the reason for the last fall
         self._misses = 0
         self._fine_tries = 0
-        self._outliers: list[tuple[float, bool]] = []  # corrections, and whether echoes might explain them
-        self._blind_place = 0.0  # samples into the answer: a measurement taken there before the clock's rate was known
+        self._outliers: list[tuple[float, bool]] = []  # corrections, and whether multipath might explain them
+        # Samples into the answer at which a measurement was taken before the clock's rate was known.
+        self._blind_place = 0.0
         self._first_payload = False
         self._rounds_since_jump = _JUMPS_APART_ROUNDS
         self._rounds_in_state = 0
@@ -48,7 +52,7 @@ class ClientLoop:
         self._offset = self._cfo = self._power = math.nan
 
     def due(self, round_: int) -> bool:
-        """Is it worth a round to ask this client?"""
+        """Return whether a round should be spent to ask this client."""
         return self.state != "tracking" and round_ >= self._ask_at
 
     def ask(self, round_: int) -> None:
@@ -56,17 +60,19 @@ class ClientLoop:
             self._go("acquiring", round_, "asked for its sequence")
 
     def correction(self, now: float, interval: float) -> float:
-        """For an answer ``interval`` seconds from ``now``."""
+        """Return the correction for an answer ``interval`` seconds from ``now``."""
         if self.state in ("fine", "tracking"):
             return self._tracker.predict(now + interval - self._taken_at)[0]
         starts = self._starts()
         return starts[self._tries % len(starts)]
 
     def _starts(self) -> list[float]:
-        """Corrections to search with: where it was last, the guess, nothing; each twice, for noise may be the reason.
+        """Return the corrections to search with.
 
-        Then further and further away, for between streams that have just started there may be more than half a slot;
-        every other time from where it was last, for it may only have been drowned out.
+        The list begins with the last correction, the guess and zero, each twice because noise may be the reason for a
+        miss. Then the search moves further and further away, because streams that have just started may differ by more
+        than half a slot. Every other attempt returns to the last correction, because the client may only have been
+        drowned out.
         """
         near = list(dict.fromkeys((self._known, self._guess.correction_samples, 0.0)))
         step = self._settings.sweep_step_samples
@@ -95,22 +101,23 @@ class ClientLoop:
         )
 
     def gap(self, round_: int, epoch: int, reason: str) -> None:
-        """The stream broke: whatever was measured holds no more."""
+        """Handle a break in the client's stream: earlier measurements are no longer valid."""
         self.epoch = epoch
         self.drift.restart()
         self._tracker.forget()
-        if self._silent:  # it is back
+        if self._silent:  # the client is back
             self._failures, self._silent = 0, False
         self.fall(round_, reason)
 
     def fall(self, round_: int, reason: str, silent: bool = False) -> None:
-        """To uncalibrated, and asked again: at once if it did well before, otherwise later each time."""
+        """Go to uncalibrated and ask again: at once if the client did well before, otherwise later each time."""
         if self.state in ("fine", "tracking"):
             self._known = self._tracker.predict(0.0)[0]
         settled = self.state == "tracking" and self._rounds_in_state >= self._settings.settled_rounds
         self._failures = 0 if settled else self._failures + 1
         wait = min(2 ** min(self._failures, 30) // 2, self._settings.largest_wait_rounds)
-        if 0 < self._tries < len(self._starts()):  # it is there, and there are places where it was not looked for
+        # The client is present, and there are still places to search.
+        if 0 < self._tries < len(self._starts()):
             wait = min(wait, _SWEEP_WAIT_ROUNDS)
         self._ask_at = round_ + wait
         self._silent = silent
@@ -126,7 +133,7 @@ class ClientLoop:
         self._rounds_since_jump += 1
 
     def missed(self, round_: int, reason: str, tried: bool = True) -> None:
-        """It was to answer, and nothing came of it, although it ``tried``: then the search goes on elsewhere."""
+        """Handle a missing answer; if the client ``tried`` to answer, the search continues elsewhere."""
         if self.state == "acquiring":
             self._tries += tried
             self.fall(round_, reason, silent=True)
@@ -136,16 +143,16 @@ class ClientLoop:
                 self.fall(round_, f"{reason}, {self._misses} rounds in a row", silent=True)
 
     def note(self, offset_samples: float, cfo_rad: float, power_db: float) -> None:
-        """What was measured, whether or not it counts."""
+        """Store a measurement, whether or not it is used."""
         self._offset, self._cfo, self._power = offset_samples, cfo_rad, power_db
 
     def heard(
         self, round_: int, used: float, offset: float, variance: float, now: float, place_samples: float = 0.0
     ) -> None:
-        """It answered with the correction ``used`` and was heard ``offset`` samples late.
+        """Handle an answer with the correction ``used`` that arrived ``offset`` samples late.
 
-        That was ``place_samples`` into its answer, and ``used`` includes what it was stretched by up to there. A
-        clock that is fast comes earlier and earlier; what counts is the correction at the answer's first sample.
+        The offset was measured ``place_samples`` into the answer, and ``used`` includes the stretch up to there. The
+        samples of a fast clock arrive earlier and earlier; the result is the correction at the answer's first sample.
         """
         self._misses, self._tries, self._silent = 0, 0, False
         needed = used - offset
@@ -165,7 +172,7 @@ class ClientLoop:
             self._follow(round_, needed, variance, now)
 
     def _open_eyes(self, variance: float) -> None:
-        """The rate is known now: put the first measurement right."""
+        """Correct the first measurement, because the clock's rate is known now."""
         if self._blind_place:
             seen = self._tracker.predict(0.0)[0]
             self._tracker.start(seen - 1e-6 * self.drift.ppm * self._blind_place, variance)
@@ -184,7 +191,7 @@ class ClientLoop:
         self._fine_tries += 1
         offset = self._tracker.predict(now - self._taken_at)[0] - needed
         bearable = abs(offset) <= settings.largest_scatter_samples
-        usual = _USUAL_SIGMAS * self._tracker.scatter_samples  # of what was learnt before
+        usual = _USUAL_SIGMAS * self._tracker.scatter_samples  # usual scatter according to earlier measurements
         if bearable:
             self._take(needed, variance, now)
         else:
@@ -193,7 +200,7 @@ class ClientLoop:
             self._go("tracking", round_, f"{offset:+.2f} samples off, within {settings.tolerance_samples:g}")
         elif bearable and (self._fine_tries >= settings.fine_rounds or abs(offset) <= usual):
             self._wide = True
-            self._go("tracking", round_, f"scatters: {offset:+.1f} samples off, which the prefix bears")
+            self._go("tracking", round_, f"scatters: {offset:+.1f} samples off, which the prefix tolerates")
         elif self._fine_tries >= settings.fine_rounds:
             self.fall(round_, f"does not settle: {offset:+.1f} samples off")
 
@@ -205,7 +212,7 @@ class ClientLoop:
         bearable = abs(innovation) <= limit
         first, self._first_payload = self._first_payload, False
         if first and gate < abs(innovation) <= limit:
-            # The sequence told of another path, or nobody told where it was measured: payload is what counts.
+            # The sequence measured another path, or its position was not reported. The payload's measurement counts.
             self._begin(needed, variance, now)
             return
         if abs(innovation) <= gate:
@@ -229,16 +236,17 @@ class ClientLoop:
             self._tell_width(round_, now)
         elif len(self._outliers) >= settings.outlier_rounds:
             self.fall(round_, f"{len(self._outliers)} outliers in a row, the last by {innovation:+.1f} samples")
-        elif bearable and len(self._outliers) > 1:  # echoes may be the reason: learn from it, but do not follow yet
+        # Multipath may be the reason: learn from this measurement, but do not follow it yet.
+        elif bearable and len(self._outliers) > 1:
             self._tracker.learn(needed, variance, seconds)
 
     def _tell_width(self, round_: int, now: float) -> None:
-        """Say once when offsets spread wider than the tolerance, and once when they no longer do."""
+        """Report once when offsets spread wider than the tolerance, and once when they no longer do."""
         tolerance, scatter = self._settings.tolerance_samples, self._tracker.scatter_samples
         walk = math.sqrt(self._tracker.predict(now - self._taken_at)[1])
         if not self._wide and max(scatter, walk) > tolerance:
             self._wide = True
-            echoes = f"scatters by {scatter:.1f} samples, which the prefix bears: echoes?"
+            echoes = f"scatters by {scatter:.1f} samples, which the prefix tolerates: echoes?"
             self._go("tracking", round_, echoes if scatter > walk else f"known to {walk:.1f} samples: its clock walks")
         elif self._wide and max(scatter, walk) < tolerance / 2:
             self._wide = False

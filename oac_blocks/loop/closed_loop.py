@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The closed loop: from what the server heard in a round to what every client is to do in the next one.
+"""Close the calibration loop: turn the server's measurements of one round into orders for the next round.
 
-A round goes: ``plan`` (orders for all clients), ``answered`` (or ``abstained``) for each client, ``measured`` with what
-the server heard. A measurement counts only together with an answer of the same client, round and epoch. Only a client
-that is tracking sends payload, and all others are silent in payload rounds; in acquire rounds it is the reverse.
+A round has three steps: ``plan`` gives orders for all clients, ``answered`` (or ``abstained``) reports each client, and
+``measured`` takes the server's measurements. A measurement counts only together with an answer of the same client,
+round and epoch. In payload rounds only clients that are tracking transmit; in acquire rounds only the other clients do.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _MOST_CHANGES = 10_000
 
 
 class Loop:
-    """All clients. Rounds count from 0."""
+    """The loop of all clients. Rounds count from 0."""
 
     def __init__(
         self, clients: int, settings: LoopSettings | None = None, guesses: Mapping[int, Guess] | None = None
@@ -67,7 +67,7 @@ class Loop:
             ClientLoop(n, self.settings, guesses.get(n, Guess()), self.changes.append) for n in range(count)
         ]
         self._answers: dict[int, Answer] = {}
-        self._abstained: set[int] = set()  # clients that had their order, heard the trigger and could not answer
+        self._abstained: set[int] = set()  # clients that had their order, detected the trigger and could not answer
         self._orders: dict[int, Order] = {}
         self._round = 0
         self._kind: Kind | None = None
@@ -78,7 +78,7 @@ class Loop:
 
     @property
     def round(self) -> int:
-        """The round that is planned or under way."""
+        """Return the round that is planned or in progress."""
         return self._round
 
     @property
@@ -87,7 +87,7 @@ class Loop:
 
     @property
     def enabled(self) -> bool:
-        """Off, every round is a payload round without corrections: what radios do that are left alone."""
+        """Return whether the loop is on; if it is off, every round is a payload round without corrections."""
         return self._enabled
 
     @enabled.setter
@@ -97,15 +97,15 @@ class Loop:
             self._begin_anew("calibration is on" if enabled else "calibration is off")
 
     def restart(self) -> None:
-        """Forget all that was measured, and acquire everybody again."""
+        """Forget all measurements and acquire all clients again."""
         self._begin_anew("restarted")
 
     def epoch(self, client: int) -> int:
-        """The one that orders to this client name."""
+        """Return the epoch that orders to this client name."""
         return self._client(client).epoch
 
     def gap(self, client: int, epoch: int, reason: str) -> None:
-        """A client's stream broke, or its status shows an epoch that is new here. Said twice, it counts once."""
+        """Handle a break in a client's stream or a new epoch in its status; a repeated report counts once."""
         one = self._client(client)
         if integer("epoch", epoch, 0) == one.epoch and one.state != "uncalibrated":
             return
@@ -115,16 +115,16 @@ class Loop:
     def answered(self, answer: Answer) -> None:
         one = self._client(answer.client)
         if answer.round != self._round or answer.epoch < one.epoch:
-            return  # of an earlier round, or from before a gap
+            return  # the answer is from an earlier round or from before a gap
         if answer.epoch > one.epoch:
             self.gap(one.client, answer.epoch, "its answer shows a new epoch")
             return
         self._answers[one.client] = answer
 
     def abstained(self, client: int, round_: int, epoch: int, correction_samples: float) -> None:
-        """A client heard the trigger and could not answer with this correction, for it would have been too late, say.
+        """Handle a client that detected the trigger but could not answer with this correction, for example too late.
 
-        To a search that is as good as an answer that nobody hears: it goes on elsewhere.
+        For a search this equals an answer that the server does not hear: the search continues elsewhere.
         """
         one = self._client(client)
         order = self._orders.get(one.client)
@@ -134,7 +134,7 @@ class Loop:
             self._abstained.add(one.client)
 
     def measured(self, arrivals: Arrivals) -> None:
-        """What the server heard: the end of a round. A round that was measured already is left alone."""
+        """Take the server's measurements and end the round; a round that was already measured is ignored."""
         count = len(self._clients)
         shape = arrivals.offset_samples.shape
         require(shape == (count,), "offset_samples", f"shape {shape}", f"of shape ({count},), one for each client")
@@ -151,7 +151,10 @@ class Loop:
         self._round, self._kind = arrivals.round + 1, None
 
     def plan(self) -> Plan:
-        """The coming round. Asked again within a round, its kind stays; a client that broke since is silent."""
+        """Return the plan of the coming round.
+
+        A repeated call within a round keeps its kind; a client whose stream broke in between stays silent.
+        """
         if self._kind is None:
             self._kind = self._next_kind()
         if self._kind == "acquire":
@@ -165,7 +168,7 @@ class Loop:
     def _next_kind(self) -> Kind:
         if not self._enabled:
             return "payload"
-        # With nobody tracking there is no payload to hold up: then those are asked, too, whose turn it is not.
+        # If no client is tracking, an acquire round delays no payload, so clients are asked before their turn.
         anybody = any(one.state == "tracking" for one in self._clients)
         ask = any(one.due(self._round) for one in self._clients) or not anybody
         return "acquire" if ask else "payload"
@@ -196,7 +199,7 @@ class Loop:
         values = (arrivals.offset_samples, arrivals.sigma_samples, arrivals.power_db, arrivals.cfo_rad, arrivals.snr_db)
         offset, sigma, power_db, cfo_rad, snr_db = (float(array[one.client]) for array in values)
         if arrivals.kind != order.mode or (answer.sent == "acquire") != (order.mode == "acquire"):
-            return  # an order that came too late: it shows nothing, good or bad
+            return  # the order came too late, so the answer shows nothing
         if not math.isfinite(offset):
             one.missed(arrivals.round, "answered, not heard")
             return
@@ -204,13 +207,13 @@ class Loop:
         if not self._enabled:
             return
         if snr_db < self.settings.least_snr_db:
-            one.missed(arrivals.round, f"heard at {snr_db:.1f} dB only")
+            one.missed(arrivals.round, f"heard at only {snr_db:.1f} dB")
             return
         if not math.isfinite(sigma):
             sigma = self.settings.tolerance_samples / 2
         one.power.heard(power_db, order.gain_db)
         place = float(np.nan_to_num(arrivals.place_samples[one.client]))
-        # Up to there the answer was stretched by as much.
+        # The answer was stretched by the drift up to this position.
         used = answer.correction_samples + 1e-6 * order.drift_ppm * place
         one.heard(arrivals.round, used, offset, sigma**2 + trigger_variance, self._now, place)
 
@@ -225,10 +228,11 @@ class Loop:
 
     def _advance_clock(self, trigger_sample: float) -> None:
         elapsed = (trigger_sample - self._trigger_sample) / self.settings.sample_rate_hz
-        if elapsed > 0:  # not for the first trigger, nor when the server's count began anew
+        if elapsed > 0:  # false for the first trigger, and after the server's count began again
             self._interval = elapsed
         self._now += self._interval
-        if math.isfinite(trigger_sample):  # a round without a trigger takes an interval, and the next counts from here
+        # A round without a trigger takes one interval, and the next round counts from here.
+        if math.isfinite(trigger_sample):
             self._trigger_sample = trigger_sample
 
     def _begin_anew(self, reason: str) -> None:
@@ -248,5 +252,5 @@ def _trigger_variance_at_0_db() -> float:
 
 
 def _trigger_variance(snr_db: float) -> float:
-    """Variance of the client's own timing of the trigger: its answer is off by as much."""
+    """Return the variance of the client's own timing of the trigger, which adds to the error of its answer."""
     return _trigger_variance_at_0_db() * 10 ** (-snr_db / 10) if math.isfinite(snr_db) else 0.0

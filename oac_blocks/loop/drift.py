@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How fast is a client's clock? From when it heard the triggers, against when the server did.
+"""Estimate the rate error of a client's clock from the times at which client and server detected the triggers.
 
-Both count their own samples. The difference of the two counts grows by the client's rate error; a Kalman filter of
-(difference, rate) follows it, the rate walking at random.
+Both count their own samples. The difference of the two counts grows with the client's rate error. A Kalman filter with
+the state (difference, rate) follows it; the rate is modelled as a random walk.
 """
 
 from __future__ import annotations
 
 import math
 
-_FIRST_RATE = 200e-6  # standard deviation of a rate before anything was heard
+_FIRST_RATE = 200e-6  # standard deviation of a rate before the first measurement
 _LEAST_GATE_SAMPLES = 2.0
 _GATE_SIGMAS = 8.0
 
 
 class ClockDrift:
+    """Kalman filter for the rate error of one client's clock."""
+
     def __init__(self, sample_rate_hz: float, walk_ppm: float) -> None:
-        # Variance of the rate's walk for each of the server's samples.
+        # Variance of the rate's random walk per server sample.
         self._walk = (1e-6 * max(walk_ppm, 1e-3)) ** 2 / sample_rate_hz
         self.restart()
 
@@ -29,7 +31,7 @@ class ClockDrift:
 
     @property
     def ppm(self) -> float:
-        """Positive is fast; NaN before two triggers were heard."""
+        """Return the rate error in ppm; positive is fast, NaN before two triggers were detected."""
         return 1e6 * self._rate if self._rounds >= 2 else math.nan
 
     @property
@@ -37,16 +39,16 @@ class ClockDrift:
         return 1e6 * math.sqrt(self._q) if self._rounds >= 2 else math.nan
 
     def heard(self, client_sample: float, server_sample: float, sigma_samples: float) -> float:
-        """Take in one trigger; returns by how many samples it was off the prediction (NaN if there was none).
+        """Take one trigger and return its deviation from the prediction in samples (NaN if there was no prediction).
 
-        A trigger far from the prediction is left out, and two in a row are a new beginning: the stream has jumped. If
-        the rate does not fit after that either, it is forgotten too.
+        A trigger far from the prediction is left out, and two such triggers in a row restart the filter, because the
+        stream has jumped. If the rate does not fit afterwards either, it is forgotten too.
         """
         if not (math.isfinite(client_sample) and math.isfinite(server_sample)):
             return math.nan
         elapsed = server_sample - self._server
         difference = client_sample - server_sample
-        if not elapsed > 0:  # the first, or the server's count began anew
+        if not elapsed > 0:  # the first trigger, or the server's count began again
             self._begin(server_sample, difference, sigma_samples)
             return math.nan
         p = self._p + 2 * elapsed * self._cross + elapsed**2 * self._q + self._walk * elapsed**3 / 3
@@ -56,7 +58,7 @@ class ClockDrift:
         total = p + sigma_samples**2
         if abs(error) > max(_LEAST_GATE_SAMPLES, _GATE_SIGMAS * math.sqrt(total)):
             if self._strayed:
-                # A jump of the stream leaves the rate alone. If that did not help, it is the rate that has changed.
+                # A jump of the stream does not change the rate. If the deviation remains, the rate itself has changed.
                 rate, q, rounds, helpless = self._rate, self._q, self._rounds, self._rate_is_doubtful
                 self._begin(server_sample, difference, sigma_samples)
                 if not helpless:

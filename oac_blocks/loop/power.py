@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How loud should each client be? Alike at the server in the mean, and slowly: fading is not to be followed.
+"""Control the clients' transmit gains, so that all clients have the same mean power at the server.
 
-A client's mean power at gain 0 dB is averaged over rounds as a power (in Rayleigh fading a mean of dB would be 2.5 dB
-low). Gains go to what brings all to the target, by a bounded step a round, and stay where they are near it.
+The control is slow, because it should not follow fading. A client's power at gain 0 dB is averaged over rounds as a
+power (in Rayleigh fading a mean of dB values would be 2.5 dB too low). Gains move towards the value that brings all
+clients to the target, by a bounded step per round, and stay unchanged near it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _DEAD_BAND_DB = 0.5
 
 
 class PowerControl:
-    """The gain of one client."""
+    """Gain control of one client."""
 
     def __init__(self, settings: LoopSettings, gain_db: float = 0.0) -> None:
         self._settings = settings
@@ -25,7 +26,7 @@ class PowerControl:
 
     @property
     def path_db(self) -> float:
-        """Mean power at the server if the gain were 0 dB; NaN before anything was heard."""
+        """Return the mean power at the server for a gain of 0 dB; NaN before the first measurement."""
         return 10 * math.log10(self._mean) if self._mean > 0 else math.nan
 
     def heard(self, power_db: float, gain_used_db: float) -> None:
@@ -35,7 +36,7 @@ class PowerControl:
         self._mean += (10 ** ((power_db - gain_used_db) / 10) - self._mean) / self._rounds
 
     def towards(self, target_db: float) -> None:
-        """One step of the gain to where the mean power would be the target."""
+        """Move the gain one step towards the value at which the mean power is the target."""
         if not self._settings.power_control:
             self.gain_db = self._within(0.0)
             return

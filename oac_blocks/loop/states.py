@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the calibration loop is told and what it says: settings, measurements, orders, and the states of a client.
+"""Define the inputs and outputs of the calibration loop: settings, measurements, orders and the states of a client.
 
-Offsets and corrections are in samples, as ``docs/rounds.md`` has them: an offset is where a client was heard less where
-it was wanted, positive is late; a correction is absolute.
+Offsets and corrections are in samples, as in ``docs/rounds.md``. An offset is the measured minus the nominal arrival
+time; positive is late. A correction is absolute.
 """
 
 from __future__ import annotations
@@ -25,34 +25,33 @@ Sent = Literal["payload", "sync", "acquire"]
 
 @dataclass(frozen=True)
 class LoopSettings:
-    """Numbers of the loop. None depends on the layout of a round but ``turnaround_samples``."""
+    """Settings of the loop. Only ``turnaround_samples`` depends on the layout of a round."""
 
-    turnaround_samples: float = 131_072.0  # from the trigger to the answer: over this long a clock's error adds up
+    turnaround_samples: float = 131_072.0  # samples from the trigger to the answer, over which a clock error adds up
     sample_rate_hz: float = 20e6
     walk_ppm: float = 0.1  # assumed standard deviation of a clock rate's random walk after one second
-    trend_ppm_per_second: float = 0.1  # assumed standard deviation of a rate's trend, by temperature
-    trend_seconds: float = 20.0  # how long a trend lasts
-    tolerance_samples: float = 0.5  # nearer than this, a client may send payload
-    gate_sigmas: float = 5.0  # a measurement further than this from the prediction is an outlier ...
-    gate_samples: float = 0.5  # ... if it is further than this, too
-    largest_scatter_samples: float = 16.0  # how far echoes may scatter the offsets: a quarter of the usual prefix
-    least_snr_db: float = -15.0  # below, a measurement does not count: the search may have found noise
-    jump_rounds: int = 2  # as many outliers in a row that agree are a jump
-    outlier_rounds: int = 4  # as many that do not agree: nothing is known of the client
-    patience_rounds: int = 5  # as many rounds unheard: likewise
-    fine_rounds: int = 3  # tries to come inside the tolerance, before scatter is taken for what it is
-    sweep_step_samples: float = (
-        6144.0  # a client that answers unheard is tried so much earlier and later: 3/4 of a slot
-    )
-    sweep_reach_samples: float = 65_536.0  # and up to this far
-    settled_rounds: int = 8  # a client that tracked as long starts again without a wait
-    largest_wait_rounds: int = 64  # between two questions to a client that does not answer
+    trend_ppm_per_second: float = 0.1  # assumed standard deviation of a rate's trend, caused by temperature
+    trend_seconds: float = 20.0  # seconds that a trend lasts
+    tolerance_samples: float = 0.5  # largest sample offset at which a client may send payload
+    gate_sigmas: float = 5.0  # a measurement that deviates from the prediction by more is an outlier ...
+    gate_samples: float = 0.5  # ... if it also deviates by more than this
+    largest_scatter_samples: float = 16.0  # largest scatter of the offsets by multipath: a quarter of the usual prefix
+    least_snr_db: float = -15.0  # measurements below this SNR do not count, because the search may have found noise
+    jump_rounds: int = 2  # outliers in a row that agree and count as a jump
+    outlier_rounds: int = 4  # outliers in a row that do not agree and make the client uncalibrated
+    patience_rounds: int = 5  # rounds in a row without an answer that make the client uncalibrated
+    fine_rounds: int = 3  # attempts to come inside the tolerance before the loop accepts the scatter
+    # A client that answers but is not heard is searched for this much earlier and later: 3/4 of a slot.
+    sweep_step_samples: float = 6144.0
+    sweep_reach_samples: float = 65_536.0  # largest distance of this search
+    settled_rounds: int = 8  # a client that tracked for this many rounds starts again without a wait
+    largest_wait_rounds: int = 64  # largest number of rounds between two requests to a client that does not answer
     power_control: bool = True
-    target_power_db: float | None = None  # None: what the weakest tracking client reaches
+    target_power_db: float | None = None  # None is the power that the weakest tracking client reaches
     largest_gain_db: float = 0.0
     least_gain_db: float = -40.0
-    power_rounds: int = 16  # the mean power is taken over so many rounds: fading is not to be followed
-    gain_step_db: float = 1.0  # the largest change of a gain from round to round
+    power_rounds: int = 16  # rounds over which the power is averaged, so that the control does not follow fading
+    gain_step_db: float = 1.0  # largest change of a gain from round to round
 
     def __post_init__(self) -> None:
         for name in ("turnaround_samples", "sample_rate_hz", "trend_seconds", "tolerance_samples", "gate_sigmas"):
@@ -75,7 +74,7 @@ class LoopSettings:
 
 @dataclass(frozen=True)
 class Guess:
-    """What an earlier calibration knew of a client. The search begins there; nothing is believed before it is heard."""
+    """Knowledge from an earlier calibration. The search begins with it; only measurements confirm it."""
 
     correction_samples: float = 0.0
     gain_db: float = 0.0
@@ -87,18 +86,18 @@ class Guess:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """What the server heard in a round. Arrays have one element for each client, NaN for one that was not heard."""
+    """The server's measurements in a round; arrays have one element per client, NaN for a client that was not heard."""
 
     round: int
     kind: Kind
     trigger_sample: float
     offset_samples: npt.NDArray[np.float64]
-    sigma_samples: npt.NDArray[np.float64]  # of the offset, by its bound
+    sigma_samples: npt.NDArray[np.float64]  # standard deviation of the offset by its bound
     power_db: npt.NDArray[np.float64]
-    cfo_rad: npt.NDArray[np.float64]  # rad/sample, what is left after the client's own correction
+    cfo_rad: npt.NDArray[np.float64]  # remaining offset in rad/sample after the client's own correction
     snr_db: npt.NDArray[np.float64]
-    # Where after the answer's first sample the offset was measured: a clock that is off makes it differ along the
-    # answer. Empty where nobody told: then offsets count as measured at the first sample.
+    # Position after the answer's first sample at which the offset was measured. With a clock error the offset differs
+    # along the answer. If the array is empty, offsets count as measured at the first sample.
     place_samples: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
@@ -120,7 +119,7 @@ class Arrivals:
 
 @dataclass(frozen=True)
 class Answer:
-    """A client's status "answered": what it sent, with which correction, and the trigger as it heard it."""
+    """A client's status "answered": what it sent, with which correction, and its measurement of the trigger."""
 
     client: int
     round: int
@@ -129,7 +128,7 @@ class Answer:
     correction_samples: float
     trigger_sample: float = math.nan
     cfo_rad: float = math.nan
-    snr_db: float = math.nan  # of the trigger, a sample
+    snr_db: float = math.nan  # SNR of the trigger per sample
 
     def __post_init__(self) -> None:
         for name in ("client", "round", "epoch"):
@@ -138,23 +137,27 @@ class Answer:
         real("correction_samples", self.correction_samples)
         for name, limit in (("trigger_sample", 1e18), ("cfo_rad", 10.0), ("snr_db", 300.0)):
             value = getattr(self, name)
-            if value == value:  # NaN: nothing is known
+            if value == value:  # NaN means that the value is unknown
                 real(name, value, -limit, limit)
 
 
 @dataclass(frozen=True)
 class Order:
+    """The loop's order to one client for the coming round."""
+
     client: int
     round: int
     epoch: int
     mode: Mode
     correction_samples: float
     gain_db: float
-    drift_ppm: float = 0.0  # of the client's clock: it stretches its answer by as much
+    drift_ppm: float = 0.0  # rate error of the client's clock, by which the client stretches its answer
 
 
 @dataclass(frozen=True)
 class Plan:
+    """The coming round: its kind and the orders to all clients."""
+
     round: int
     kind: Kind
     orders: tuple[Order, ...]
@@ -162,16 +165,16 @@ class Plan:
 
 @dataclass(frozen=True)
 class ClientView:
-    """A client as the loop sees it, for displays and logs. NaN where nothing was measured yet."""
+    """A client's state in the loop, for displays and logs. Values that were not measured yet are NaN."""
 
     client: int
     state: State
-    reason: str  # for being in this state, or the last thing that was remarkable about it
+    reason: str  # reason for this state, or the last remarkable event
     epoch: int
-    offset_samples: float  # as last measured
-    sigma_samples: float  # of the coming round's offset, as the tracker sees it
-    scatter_samples: float  # of the measurements, beyond their bound: echoes
-    correction_samples: float  # for the coming round
+    offset_samples: float  # last measured sample offset
+    sigma_samples: float  # standard deviation of the coming round's offset, as the tracker predicts it
+    scatter_samples: float  # scatter of the measurements beyond their bound, caused by multipath
+    correction_samples: float  # correction for the coming round
     drift_ppm: float
     cfo_rad: float
     power_db: float
@@ -181,7 +184,7 @@ class ClientView:
 
 @dataclass(frozen=True)
 class Change:
-    """``before`` and ``after`` are alike where only the reason is new."""
+    """A change of a client's state; ``before`` and ``after`` are equal if only the reason is new."""
 
     round: int
     client: int

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which correction will the next round need? A bank of Kalman filters for one client.
+"""Predict the correction that a client needs in the next round with a bank of Kalman filters.
 
-The correction z that a client needs is its clock's rate error times the turnaround, and a constant. A rate that walks
-at random makes z a random walk; a slow trend of the rate (temperature) makes it a slope, which dies away with time so
-that a long pause does not carry it far. The state of a filter is (z, slope in samples a second).
+The correction z of a client is its clock's rate error times the turnaround, plus a constant. If the rate walks at
+random, z is a random walk. A slow trend of the rate (temperature) makes it a slope, which decays with time so that a
+long pause does not extrapolate it far. The state of a filter is (z, slope in samples per second).
 
-How much the clock walks, how strong its trend is, and how much the measurements scatter beyond their bound is not known
-beforehand. So a few dozen filters run side by side, one for each combination, and each has a say in the prediction
-by how well it has predicted of late. A clock that walks more than assumed (follow it!) is thereby told apart from
-echoes that scatter the measurements (do not follow them).
+The strength of the clock's walk, the strength of its trend and the scatter of the measurements beyond their bound are
+not known beforehand. A few dozen filters therefore run in parallel, one for each combination, and each has a weight in
+the prediction that depends on its recent predictions. This distinguishes a clock that walks more than assumed, which
+the tracker should follow, from multipath that scatters the measurements, which it should not follow.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from oac_blocks.loop.states import LoopSettings
 
 Values = npt.NDArray[np.float64]
 
-_WALKS = 4.0 ** np.arange(4)  # times the assumed walk
-_TRENDS = np.array([1.0, 8.0])  # times the assumed trend
-_SCATTERS = np.append(0.0, 2.0 ** np.arange(-7, 1))  # of the largest that is borne
-_MEMORY_ROUNDS = 50  # over which predictions are judged
-_WORST_ROUND = 8.0  # the most by which one round speaks for one filter against another: a surprise is no proof
-_LEAST_VARIANCE = 1e-8  # samples^2: nothing here is known better
+_WALKS = 4.0 ** np.arange(4)  # factors of the assumed walk
+_TRENDS = np.array([1.0, 8.0])  # factors of the assumed trend
+_SCATTERS = np.append(0.0, 2.0 ** np.arange(-7, 1))  # shares of the largest permitted scatter
+_MEMORY_ROUNDS = 50  # rounds over which predictions are judged
+_WORST_ROUND = 8.0  # largest change of a log weight by one round: a single surprise is no proof
+_LEAST_VARIANCE = 1e-8  # samples^2, lower limit of all variances
 
 
 class _Beliefs(NamedTuple):
-    """Of all filters: corrections and slopes, and their covariances."""
+    """Corrections, slopes and covariances of all filters."""
 
     needed: Values
     slope: Values
@@ -42,7 +42,7 @@ class _Beliefs(NamedTuple):
 
 
 class Tracker:
-    """Follows z of one client. ``seconds`` is always the time since the last measurement that was taken in."""
+    """Track z of one client. ``seconds`` is always the time since the last measurement that was followed."""
 
     def __init__(self, settings: LoopSettings) -> None:
         samples_per_ppm = 1e-6 * settings.turnaround_samples
@@ -51,37 +51,37 @@ class Tracker:
         self._trend = (samples_per_ppm * settings.trend_ppm_per_second * trend) ** 2
         self._scatter = (settings.largest_scatter_samples * scatter) ** 2
         self._trend_seconds = settings.trend_seconds
-        # What was assumed comes first: each step away from it needs a reason.
+        # The assumed values start with the largest weight, and each step away from them with a smaller one.
         steps = np.indices((len(_WALKS), len(_TRENDS), len(_SCATTERS))).sum(axis=0)
         self._prior = -0.5 * steps.ravel()
         self.forget()
         self.start(0.0, settings.largest_scatter_samples**2)
 
     def start(self, needed: float, variance: float) -> None:
-        """Begin at this correction. What was learnt of walk and scatter stays."""
+        """Begin at this correction; the learnt walk and scatter stay."""
         zeros = np.zeros(len(self._walk))
         self._now = _Beliefs(zeros + needed, zeros, zeros + max(variance, _LEAST_VARIANCE), zeros, self._trend)
         self._ahead_of: tuple[float, _Beliefs] | None = None
         self._predicted: tuple[float, tuple[float, float]] | None = None
 
     def forget(self) -> None:
-        """Forget walk and scatter."""
+        """Forget the learnt walk and scatter."""
         self._judge(self._prior)
         self._kept: Values | None = None
 
     @property
     def scatter_samples(self) -> float:
-        """Standard deviation of the measurements beyond their bound."""
+        """Return the standard deviation of the measurements beyond their bound."""
         return math.sqrt(float(self._weights @ self._scatter))
 
     def predict(self, seconds: float) -> tuple[float, float]:
-        """The correction that is needed ``seconds`` after the last measurement, and its variance."""
+        """Return the predicted correction ``seconds`` after the last measurement, and its variance."""
         if self._predicted is None or self._predicted[0] != seconds:
             self._predicted = seconds, self._mixed(self._ahead(seconds), 0.0)
         return self._predicted[1]
 
     def innovation(self, needed: float, variance: float, seconds: float) -> tuple[float, float]:
-        """How far a measured correction is from the predicted one, and the standard deviation that this should have."""
+        """Return the deviation of a measured correction from the prediction, and its expected standard deviation."""
         predicted, total = self._mixed(self._ahead(seconds), self._scatter + max(variance, _LEAST_VARIANCE))
         return needed - predicted, math.sqrt(total)
 
@@ -103,7 +103,7 @@ class Tracker:
         self._ahead_of = self._predicted = None
 
     def learn(self, needed: float, variance: float, seconds: float) -> None:
-        """Judge the filters by a measured correction that is not followed (yet): see ``unlearn``."""
+        """Judge the filters by a measured correction that is not followed yet; see ``unlearn``."""
         if self._kept is None:
             self._kept = self._merit
         ahead = self._ahead(seconds)
@@ -114,13 +114,13 @@ class Tracker:
         self._judge(keep * self._merit + (1 - keep) * self._prior + evidence)
 
     def unlearn(self) -> None:
-        """Take back what was learnt since the last measurement that was followed."""
+        """Undo what was learnt since the last measurement that was followed."""
         if self._kept is not None:
             self._judge(self._kept)
             self._kept = None
 
     def _judge(self, merit: Values) -> None:
-        """Merits are logarithms of weights."""
+        """Update the weights of the filters; ``merit`` holds logarithms of weights."""
         weights = np.exp(merit - merit.max())
         self._merit, self._weights = merit, weights / weights.sum()
         self._predicted = None
