@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What goes wrong, to whom and when: faults that virtual radios are given by schedule."""
+"""Faults that a schedule gives to simulated radios: which one, for which client, and in which rounds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LASTING: frozenset[FaultKind] = frozenset({"miss", "false_trigger", "vanish", "
 
 @dataclass(frozen=True)
 class Fault:
-    """From round ``round`` on, for ``rounds`` rounds. What ``value`` is:
+    """A fault from round ``round`` on, for ``rounds`` rounds. The meaning of ``value`` depends on ``kind``:
 
     - ``miss``: the client does not hear the trigger;
     - ``false_trigger``: it takes something else for it, ``value`` samples off;
@@ -42,16 +42,18 @@ class Fault:
         real("value", self.value)
 
     def active(self, round_: int) -> bool:
-        """Those that last do so for all their rounds, the others happen once."""
+        """Return whether the fault acts in this round. Lasting kinds act in all their rounds, the others once."""
         return self.round <= round_ < self.round + (self.rounds if self.kind in _LASTING else 1)
 
 
 class FaultSchedule:
+    """The faults of a simulation, by round."""
+
     def __init__(self, faults: Iterable[Fault] = ()) -> None:
         self._faults = tuple(faults)
 
     def clients(self) -> int:
-        """How many clients there must be."""
+        """Return the least number of clients that the faults need."""
         return 1 + max((fault.client for fault in self._faults), default=-1)
 
     def now(self, round_: int, kind: FaultKind) -> list[Fault]:

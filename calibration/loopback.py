@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Is a radio's stream whole? Samples that count are sent, and looked at when they come back from its digital loopback.
+"""Test whether a radio's stream is whole: send numbered samples, and check those that its digital loopback returns.
 
 A sample's two parts, 11 bits each, are digits of its number: so each sample says by itself where it belongs, and a gap
 says how long it is. Numbers begin anew after 4,194,304 samples. Where the transmitter ran out of samples, silence comes
@@ -20,7 +20,7 @@ _DIGIT = 2048
 _HALF = _DIGIT // 2
 _STEPS = 2048  # steps from 0 to full scale: a converter of 12 bits or more passes whole steps unchanged
 PERIOD_SAMPLES = _DIGIT * _DIGIT
-_ALIKE = 64  # so many samples in a row that count are the beginning
+_ALIKE = 64  # consecutive numbers in a row that mark the beginning of the count
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class LoopbackResult:
     breaks: int  # places where the count does not go on; a stretch of silence is one
     lost_samples: int  # samples that were sent and did not come back
     silent_samples: int  # samples of silence that came back where the transmitter had none to send
-    gaps: tuple[str, ...]  # as the device told
-    delay_samples: int | None  # from the first sample sent to its return; None if it never did
+    gaps: tuple[str, ...]  # gaps that the device reported
+    delay_samples: int | None  # from the first sample sent to its return; None if it did not return
 
     @property
     def whole(self) -> bool:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A server and N clients without hardware and without streams: round by round, with waveforms only where they matter.
+"""Simulate a server and N clients round by round, without streams; waveforms are computed only where they matter.
 
-Each client has its own clock, carrier (of the same crystal), stream offset, delay and echoes. In a round the trigger is
-made as each client hears it, and timed there by the real estimator; the answers are made as the server hears them, the
-sync symbols of a payload round or the sequences of an acquire round, and go through the server's real estimators. What
-lies between (payload, silence) is not computed: a thousand rounds take seconds.
+Each client has its own crystal, which makes its clock and its carrier, and its own stream offset, delay and echoes. In
+a round the simulation makes the trigger as each client hears it, and the real estimator times it there. It makes the
+answers as the server hears them (the sync symbols of a payload round, or the sequences of an acquire round), and the
+server's real estimators measure them. Payload and silence in between are not computed, so that a thousand rounds take
+seconds.
 """
 
 from __future__ import annotations
@@ -38,28 +39,28 @@ from oac_blocks.loop.states import Answer, Arrivals, Order, Plan, Sent
 Floats = npt.NDArray[np.float64]
 Complex = npt.NDArray[np.complex128]
 
-_MARGIN = 96  # samples around a trigger: the tails of a fractional delay, and echoes
-_LOOK_SAMPLES = 64  # after the first path, where the strongest may be
-_CFO_SHARE = 0.25  # of the newest trigger in a client's running frequency
-_MOST_SPREADS = 5  # of the delay spread, where echoes end
+_MARGIN = 96  # samples on both sides of a trigger, for the tails of a fractional delay and for echoes
+_LOOK_SAMPLES = 64  # samples behind the first path in which the strongest one may lie
+_CFO_SHARE = 0.25  # weight of the newest trigger in a client's running mean of the frequency
+_MOST_SPREADS = 5  # delay spreads after which the echoes end
 
 
 @dataclass(frozen=True)
 class VirtualSettings:
-    """The radios. Arrays of clients are drawn from the seed: rates within ``ppm``, offsets within a quarter slot."""
+    """The settings of the radios. The seed draws each client's rate within ``ppm`` and offset within a quarter slot."""
 
     layout: RoundLayout = field(default_factory=lambda: RoundLayout(clients=5, groups=2, answer_samples=400_000))
     votes: int = 21_880
-    ppm: float = 20.0  # rates are uniform within this
-    walk_ppm: float = 0.1  # standard deviation of a rate's walk after one second
+    ppm: float = 20.0  # the rate errors are uniform between minus and plus this
+    walk_ppm: float = 0.1  # standard deviation of a rate's random walk after one second
     wobble_ppm: float = 0.0
     wobble_seconds: float = 20.0
     carrier_hz: float = 2.4e9
-    snr_db: float = 15.0  # of a client's subcarrier at the server, and of the trigger's samples at a client
-    own_trigger_snr_db: float = 30.0  # of the server's own trigger, as it hears it itself
-    delay_spread_samples: float = 0.0  # 0: one path; otherwise Rayleigh, with an exponential profile
-    gain_spread_db: float = 0.0  # mean powers are uniform within plus and minus this
-    interval_samples: int | None = None  # from trigger to trigger; None: twice the turnaround, or what a round needs
+    snr_db: float = 15.0  # SNR of a client's subcarrier at the server, and of the trigger's samples at a client
+    own_trigger_snr_db: float = 30.0  # SNR of the server's own trigger at the server
+    delay_spread_samples: float = 0.0  # 0 is one path; otherwise Rayleigh echoes with an exponential profile
+    gain_spread_db: float = 0.0  # the mean powers are uniform between minus and plus this
+    interval_samples: int | None = None  # from trigger to trigger; None is twice the turnaround, or the round's length
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -78,7 +79,7 @@ class VirtualSettings:
 
     @property
     def round_samples(self) -> int:
-        """From a trigger to the end of the longest answer."""
+        """Return the samples from a trigger to the end of the longest answer."""
         layout = self.layout
         return layout.answer_samples + max(layout.frame(self.votes).samples, acquisition.samples_needed(layout))
 
@@ -89,17 +90,17 @@ class VirtualSettings:
 
 @dataclass(frozen=True)
 class RoundResult:
-    """What a round brought: to the loop ``gaps``, ``answers`` and ``arrivals``; for our eyes ``residual_samples``.
+    """The result of a round. ``gaps``, ``answers`` and ``arrivals`` are for the loop, the rest is the truth.
 
-    ``residual_samples`` is where a client that answered truly was, less where it was wanted, in the mean over the frame
-    and over its echoes. NaN for one that did not answer.
+    ``residual_samples`` is the true arrival of each client less the wanted one, in the mean over the frame and over the
+    client's echoes. It is NaN for a client that did not answer.
     """
 
     gaps: tuple[tuple[int, int, str], ...]  # client, new epoch, reason
     answers: tuple[Answer, ...]
     arrivals: Arrivals
     residual_samples: Floats
-    clock_ppm: Floats  # the truth, in the middle of the turnaround
+    clock_ppm: Floats  # true rate errors in the middle of the turnaround
 
 
 class VirtualRadios:
@@ -123,17 +124,17 @@ class VirtualRadios:
         self.stream_offset_samples = setup.uniform(-quarter, quarter, n)
         self.delay_samples = setup.uniform(0.5, 20.0, n)
         self._amplitude = 10 ** (settings.gain_spread_db * setup.uniform(-1, 1, n) / 20)
-        self._rx_origin = np.floor(setup.uniform(0, 1e7, n))  # of the clients' counts
+        self._rx_origin = np.floor(setup.uniform(0, 1e7, n))  # first sample of each client's receive count
         self.epochs = np.zeros(n, np.int64)
-        self._cfo = np.full(n, np.nan)  # as the clients know it, rad/sample
+        self._cfo = np.full(n, np.nan)  # carrier offset as each client knows it, rad/sample
         self._shared = _SharedTones(layout)
         self._own_variance = bounds.joint_crlb(trigger(), 10 ** (settings.own_trigger_snr_db / 10))[0]
 
     def play(self, plan: Plan) -> RoundResult:
-        """One round by these orders."""
+        """Play one round by these orders and return its result."""
         gaps = self._strike(plan.round)
         begin, self._begin = self._begin, self._begin + self.settings.interval
-        sent_at = begin + self._noise.uniform(0, 1)  # the trigger's first sample, at the server
+        sent_at = begin + self._noise.uniform(0, 1)  # time of the trigger's first sample at the server
         taps = self._draw_taps(plan.round)
         triggers = self._triggers(sent_at, taps)
         for fault in self._schedule.now(plan.round, "false_trigger"):
@@ -154,7 +155,7 @@ class VirtualRadios:
         return RoundResult(gaps, answers, arrivals, residual, clock_ppm)
 
     def _places(self, kind: Kind) -> Floats:
-        """Where after its answer's first sample each client is measured, (N,)."""
+        """Return where each client is measured, in samples behind its answer's first one, (N,)."""
         layout = self.settings.layout
         if kind == "acquire":
             return np.array([layout.sequence_start_samples(client) for client in range(layout.clients)], np.float64)
@@ -175,7 +176,7 @@ class VirtualRadios:
         triggers: _Triggers,
         taps: Complex,
     ) -> _OnAir:
-        """Each answer is laid by its client's count; the server hears it by its own, after the way through the air."""
+        """Place each answer by its client's clock, and return when the server hears it by its own."""
         layout = self.settings.layout
         corrections, gains, stretch = np.zeros(layout.clients), np.zeros(layout.clients), np.ones(layout.clients)
         for order in orders:
@@ -197,7 +198,7 @@ class VirtualRadios:
         return _OnAir(clients, np.where(answering, np.transpose(delays), np.nan), gains, taps, turn)
 
     def _strike(self, round_: int) -> tuple[tuple[int, int, str], ...]:
-        """Faults that happen before the round."""
+        """Let the faults happen that come before the round, and return the stream gaps."""
         for fault in self._schedule.now(round_, "jump"):
             self.stream_offset_samples[fault.client] += fault.value
         for fault in self._schedule.now(round_, "clock_step"):
@@ -222,7 +223,7 @@ class VirtualRadios:
         return spreads
 
     def _draw_taps(self, round_: int) -> Complex:
-        """Each client's echoes (N, taps), a sample apart; there and back are the same."""
+        """Draw each client's echoes (N, taps), one sample apart; they are the same in both directions."""
         spreads = self._spreads(round_)
         count = 1 + math.ceil(_MOST_SPREADS * float(spreads.max()))
         drawn = self._fading.standard_normal((len(spreads), count, 2)).view(np.complex128)[..., 0] / math.sqrt(2)
@@ -239,10 +240,10 @@ class VirtualRadios:
         return 2 * np.pi * hertz / self.settings.layout.num.sample_rate_hz
 
     def _triggers(self, sent_at: float, taps: Complex) -> _Triggers:
-        """The trigger as each client and the server itself hear it."""
+        """Return the trigger as each client and the server itself hear it."""
         arrived = np.append(self._clocks.count_at(sent_at + self.delay_samples), sent_at)
         first = np.floor(arrived)
-        # A client whose carrier is high hears the server low.
+        # A client whose carrier is too high hears the server too low.
         cfo = np.append(-self._true_cfo(sent_at), 0.0)
         paths = np.zeros((len(first), taps.shape[1]), np.complex128)
         paths[:-1] = taps * self._amplitude[:, None]
@@ -263,7 +264,7 @@ class VirtualRadios:
         return _Triggers(count[:-1], seen, 10 * np.log10(fit.snr[:-1]), float(count[-1]))
 
     def _hear_frame(self, air: _OnAir, noise_power: float) -> Floats:
-        """The sync symbols of a frame through the shared slot's estimator: five values for each client."""
+        """Measure the sync symbols of a frame with the estimator of the shared slot: five values for each client."""
         layout = self.settings.layout
         num = layout.num
         early = num.cp_samples // 3
@@ -273,7 +274,7 @@ class VirtualRadios:
         for client in air.clients:
             delays, taps, gain = air.delays[client], air.taps[client], air.gains[client]
             if delays.min() < -early or delays.max() + len(taps) - 1 > num.cp_samples - early:
-                # Outside the prefix it is no symbol any more, but as loud.
+                # Outside the prefix it is no longer a symbol, but interference of the same power.
                 noise_power += gain**2 * float(np.sum(np.abs(taps) ** 2))
                 continue
             phase = np.exp(1j * air.turn[client] * starts)
@@ -285,7 +286,7 @@ class VirtualRadios:
         return np.stack((heard.delay_samples, sigma, _db(heard.power), heard.cfo_rad, _db(heard.snr)))
 
     def _hear_sequences(self, air: _OnAir, noise_power: float) -> Floats:
-        """The sequences of an acquire round through the search of their slots: five values for each client."""
+        """Search the slots of an acquire round for the sequences: five values for each client."""
         layout = self.settings.layout
         margin = acquisition.MARGIN_SAMPLES
         samples = margin + acquisition.samples_needed(layout)
@@ -305,27 +306,27 @@ class VirtualRadios:
 
 @dataclass(frozen=True)
 class _Triggers:
-    """A trigger as it was heard: times by the clients' counts, frequencies in rad/sample."""
+    """A trigger as it was heard: times in the clients' own counts, frequencies in rad/sample."""
 
     count: Floats
     cfo: Floats
     snr_db: Floats
-    own_sample: float  # by the server
+    own_sample: float  # the server's own measurement, in its samples
 
 
 @dataclass(frozen=True)
 class _OnAir:
-    """The answers of a round: ``delays`` (N, symbols) are against where each symbol is wanted."""
+    """The answers of a round. ``delays`` (N, symbols) are relative to the wanted time of each symbol."""
 
-    clients: npt.NDArray[np.int64]  # that answer
+    clients: npt.NDArray[np.int64]  # numbers of the clients that answer
     delays: Floats
     gains: Floats
     taps: Complex
-    turn: Floats  # rad/sample, what their frequency corrections leave
+    turn: Floats  # carrier offset that the clients' corrections leave, rad/sample
 
 
 class _SharedTones:
-    """Each client's subcarriers in a sync symbol, for any delay and echoes."""
+    """The subcarriers of each client in a sync symbol, for any delay and echoes."""
 
     def __init__(self, layout: RoundLayout) -> None:
         num = layout.num
@@ -334,7 +335,7 @@ class _SharedTones:
         self._tones = sequence_grid(shared_root(num), num) * np.exp(-1j * shifts[:, None] * self._omega)
 
     def of(self, client: int, delays: Floats, taps: Complex) -> Complex:
-        """(symbols, subcarriers) for delays (symbols,) and taps (taps,)."""
+        """Return the subcarriers (symbols, subcarriers) for delays (symbols,) and taps (taps,)."""
         present = np.flatnonzero(taps)
         echoes = taps[present] @ np.exp(-1j * present[:, None] * self._omega)
         moved: Complex = self._tones[client] * echoes * np.exp(-1j * delays[:, None] * self._omega)
@@ -342,7 +343,7 @@ class _SharedTones:
 
 
 def _trigger_records(fraction: Floats, cfo: Floats, paths: Complex) -> Complex:
-    """The trigger (N, n) after a margin, late by a fraction, through echoes (N, taps), turned by a frequency."""
+    """Return the trigger (N, n) behind a margin, with a fractional delay, echoes (N, taps) and a carrier offset."""
     size = len(trigger()) + 2 * _MARGIN
     spectrum = scipy.fft.fft(np.pad(trigger(), _MARGIN).astype(np.complex128))
     omega = 2 * np.pi * scipy.fft.fftfreq(size)
@@ -354,7 +355,7 @@ def _trigger_records(fraction: Floats, cfo: Floats, paths: Complex) -> Complex:
 
 
 def _strongest(records: Complex, cfo: Floats) -> Floats:
-    """Where the trigger correlates best with each record, to some tenths of a sample."""
+    """Return where the trigger correlates best with each record, to some tenths of a sample."""
     size = records.shape[1]
     straight = records * phasors(-cfo, size)
     template = np.conj(scipy.fft.fft(trigger().astype(np.complex128), size))
@@ -366,7 +367,7 @@ def _strongest(records: Complex, cfo: Floats) -> Floats:
 
 
 def _profile(spreads: Floats, count: int) -> Floats:
-    """Mean powers (N, count) of echoes that die away exponentially, of sum 1."""
+    """Return the mean powers (N, count) of exponentially decaying echoes; their sum is 1."""
     with np.errstate(divide="ignore"):
         rate = np.where(spreads > 0, 1 / spreads, np.inf)
     decay = np.exp(-np.arange(count) * np.minimum(rate, 700.0)[:, None])
@@ -375,7 +376,7 @@ def _profile(spreads: Floats, count: int) -> Floats:
 
 
 def _mean_excess(spreads: Floats) -> Floats:
-    """Mean delay of the echoes behind the first path."""
+    """Return the mean delay of the echoes behind the first path."""
     count = 1 + math.ceil(_MOST_SPREADS * float(spreads.max()))
     return _profile(spreads, count) @ np.arange(count)
 
