@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Blocks that try a link and show how well it works: random sources, probes, and vectors for plots."""
+"""Blocks that test a link and show how well it works: random sources, probes, and vectors for plots."""

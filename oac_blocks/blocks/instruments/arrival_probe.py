@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How far off was each client, round by round?"""
+"""Show each client's arrival offset (or another quantity) round by round."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _MAX_WAITING_ROUNDS = 4096
 
 
 class arrival_probe(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blocks)
-    """Arrival probe: one float stream for each client, an item a round, from the server receiver's ``arrivals``.
+    """Arrival probe: outputs one float stream for each client, one item per round, from the server's ``arrivals``.
 
-    ``quantity`` is ``offset_samples`` (late is positive), ``sigma_samples``, ``power_db``, ``cfo_rad`` or ``snr_db``.
-    The drift calibrator's ``report`` can come to ``arrivals`` instead, which has offset, sigma and power, and also
-    ``correction_samples``, ``drift_ppm`` and ``gain_db``. A client that was not heard keeps its last value, 0 at first,
-    so that a plot goes on.
+    ``quantity`` is ``offset_samples`` (positive is late), ``sigma_samples``, ``power_db``, ``cfo_rad`` or ``snr_db``.
+    The port ``arrivals`` also takes the drift calibrator's ``report``, which has offset, sigma and power, and in
+    addition ``correction_samples``, ``drift_ppm`` and ``gain_db``. A client that was not heard repeats its last value,
+    initially 0, so that a plot continues.
     """
 
     def __init__(self, clients: int = 2, quantity: str = "offset_samples") -> None:
@@ -41,18 +41,19 @@ class arrival_probe(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blo
 
     @property
     def last(self) -> tuple[float, ...]:
-        """Of each client."""
+        """Return the last value of each client."""
         return tuple(self._last.tolist())
 
     @property
     def dropped(self) -> int:
-        """Messages that could not be used."""
+        """Return the number of messages that could not be used."""
         return self._drops.count
 
     def set_quantity(self, quantity: str) -> None:
+        """Set the quantity to output."""
         require(quantity in QUANTITIES, "quantity", repr(quantity), f"one of {', '.join(QUANTITIES)}")
         self._quantity = quantity
-        self._last = np.zeros(self._clients, np.float32)  # samples held in a plot of decibels would mislead
+        self._last = np.zeros(self._clients, np.float32)  # in a plot of decibels, old values in samples would mislead
 
     def _on_arrivals(self, message: Any) -> None:
         try:
@@ -61,7 +62,7 @@ class arrival_probe(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blo
                 raise ValueError(arrivals)
             values = np.asarray(arrivals[self._quantity], np.float32)
             require(values.shape == (self._clients,), self._quantity, f"shape {values.shape}", f"({self._clients},)")
-        except Exception as error:  # one that leaves a handler is lost, and the exit code stays 0
+        except Exception as error:  # an exception that leaves a handler is lost, and the exit code stays 0
             self._drops.add(f"arrivals: {error}")
             return
         self._last = np.where(np.isnan(values), self._last, values)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How far are the received entries off?"""
+"""Measure the error of received entries."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import numpy.typing as npt
 from oac_blocks.blocks.support import pdus
 from oac_blocks.blocks.support.probes import Probe
 
-_LEAST_ERROR_DB = -200.0  # for a pair that is equal; float32 ends near -140
+_LEAST_ERROR_DB = -200.0  # dB for a pair that is equal; float32 ends near -140 dB
 
 
 class entry_probe(Probe):  # noqa: N801 (GNU Radio's way of naming blocks)
-    """Entry probe: error of received entries against a reference, in dB of the reference's energy.
+    """Entry probe: measures the error of received entries against a reference, in dB of the reference's energy.
 
-    Message ports ``entries`` and ``reference`` (PDUs of float32). Two PDUs belong together if they have the same
-    ``round`` in their metadata; those without a round are taken in the order in which they come.
-    Output: a float for each pair, 10 log10 of the squared error over the squared reference. Message port ``error``: a
-    dictionary for each pair with ``round`` (if there is one), ``error_db`` and ``mean_error_db`` since the start or the
-    last ``reset``.
+    Message ports ``entries`` and ``reference`` take PDUs of float32. Two PDUs form a pair if they have the same
+    ``round`` in their metadata; PDUs without a round are paired in the order of arrival. The output is one float for
+    each pair, 10 log10 of the squared error over the squared reference. Message port ``error`` sends a dictionary for
+    each pair with ``round`` (if there is one), ``error_db`` and ``mean_error_db`` since the start or the last
+    ``reset``.
     """
 
     def __init__(self) -> None:
@@ -31,12 +31,12 @@ class entry_probe(Probe):  # noqa: N801 (GNU Radio's way of naming blocks)
 
     @property
     def mean_error_db(self) -> float:
-        """Squared error of all bursts over the squared reference in dB; NaN before the first."""
+        """Return the squared error of all bursts over the squared reference in dB; NaN before the first pair."""
         error, energy = self._totals
         return _ratio_db(error, energy) if energy else float("nan")
 
     def reset(self) -> None:
-        """Begin the mean anew."""
+        """Restart the mean."""
         self._totals = (0.0, 0.0)
 
     def compare(self, received: npt.NDArray[Any], reference: npt.NDArray[Any]) -> tuple[float, pdus.Metadata] | str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Random gradient entries to try a link with, at a pace or on request."""
+"""Generate random gradient entries to test a link, periodically or on request."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class _Gaussian:
 
 
 class entry_source(PacedSource):  # noqa: N801 (GNU Radio's way of naming blocks)
-    """Entry source: PDUs of k Gaussian entries of this RMS with a running ``round``.
+    """Entry source: sends PDUs of k Gaussian entries with the given RMS value and consecutive ``round`` numbers.
 
-    Message port ``entries``: the PDUs, float32. One every ``period_ms`` (0: none), and one for each message on port
-    ``next``, whatever it holds.
+    Message port ``entries`` sends PDUs of float32: one every ``period_ms`` (0: none), and one for each message on port
+    ``next``, whatever its content.
     """
 
     def __init__(self, k: int = 3840, period_ms: int = 50, rms: float = 1.0, seed: int = 0) -> None:
@@ -33,9 +33,9 @@ class entry_source(PacedSource):  # noqa: N801 (GNU Radio's way of naming blocks
         PacedSource.__init__(self, "OAC Entry Source", "entries", self._gaussian, period_ms)
 
     def set_k(self, k: int) -> None:
-        """Entries in a PDU."""
+        """Set the number of entries in a PDU."""
         self._gaussian.k = integer("k", k, 1)
 
     def set_rms(self, rms: float) -> None:
-        """Root of the entries' mean square."""
+        """Set the root mean square of the entries."""
         self._gaussian.rms = real("rms", rms, 0.0, 1e18, open_low=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The first values of each PDU, for a plot against their place in it."""
+"""Output the first values of each PDU as a vector, to plot them against their index."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from oac_blocks.dsp.checks import integer, require
 
 
 class first_values(VectorOfPdu):  # noqa: N801 (GNU Radio's way of naming blocks)
-    """First values: for each PDU a vector of its first ``values`` values.
+    """First values: outputs a vector of the first ``values`` values of each PDU.
 
-    Message port ``pdus``: PDUs of float32, such as gradient entries. A PDU with fewer values is dropped, counted and
-    logged once. Each vector is written twice, as GNU Radio's vector sink needs it.
+    Message port ``pdus`` takes PDUs of float32, such as gradient entries. A PDU with fewer values is dropped and
+    counted, and the first one is logged. Each vector is written twice, because GNU Radio's vector sink needs it.
     """
 
     def __init__(self, values: int = 64) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One number of each message, as a stream."""
+"""Output one number of each message as a stream."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 class number_probe(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blocks)
-    """Number probe: a float for each message, the number that stands under ``key`` in its dictionary.
+    """Number probe: outputs a float for each message, the number under ``key`` in its dictionary.
 
-    Message port ``messages``: dictionaries, or PDUs, whose metadata is the dictionary. Those without a finite number
-    under this key are dropped, counted and logged once. Of numbers that nobody fetches the newest 4,096 are kept.
+    Message port ``messages`` takes dictionaries, or PDUs whose metadata is the dictionary. Messages without a finite
+    number under this key are dropped and counted, and the first one is logged. If no block reads the output, the newest
+    4,096 numbers are kept.
     """
 
     def __init__(self, key: str = "snr_db") -> None:
@@ -36,15 +37,16 @@ class number_probe(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming bloc
 
     @property
     def last(self) -> float | None:
-        """The last number under this key; None before the first."""
+        """Return the last number under this key; None before the first."""
         return self._last
 
     @property
     def dropped(self) -> int:
-        """Messages that could not be used."""
+        """Return the number of messages that could not be used."""
         return self._drops.count
 
     def set_key(self, key: str) -> None:
+        """Set the key of the number to output."""
         require(isinstance(key, str) and key != "", "key", repr(key), "a non-empty string")
         self._key = key
         self._last = None
@@ -57,7 +59,7 @@ class number_probe(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming bloc
                 raise ValueError(entries)
             require(key in entries, "a message", f"one with {', '.join(entries) or 'nothing'}", f"one with {key}")
             number = real(key, entries[key], -_LARGEST, _LARGEST)
-        except Exception as error:  # one that leaves a handler is lost, and the exit code stays 0
+        except Exception as error:  # an exception that leaves a handler is lost, and the exit code stays 0
             self._drops.add(str(error))
             return
         self._last = number

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How are the values of the last PDUs distributed?"""
+"""Output a histogram of the values of the last PDUs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from oac_blocks.dsp.checks import finite, integer, real, require
 
 
 class recent_histogram(VectorOfPdu):  # noqa: N801 (GNU Radio's way of naming blocks)
-    """Recent histogram: which share of the values of the last PDUs lies in each of ``bins`` equal bins.
+    """Recent histogram: outputs the share of the last PDUs' values in each of ``bins`` equal bins.
 
-    Message port ``pdus``: PDUs of float32, such as soft votes. Output: for each PDU a vector with the share of the
-    values in each bin, over the last ``window`` PDUs; a value outside ``low`` to ``high`` counts in the total only.
-    Each vector is written twice, as GNU Radio's vector sink needs it.
+    Message port ``pdus`` takes PDUs of float32, such as soft votes. For each PDU the output is a vector with the share
+    of the values in each bin, over the last ``window`` PDUs. A value outside ``low`` to ``high`` counts only in the
+    total. Each vector is written twice, because GNU Radio's vector sink needs it.
 
-    The histogram sink of GNU Radio 3.10 adds up all PDUs since the start once its window has been faster than the
-    flowgraph: the setting that it switches on for one PDU is then not switched off again.
+    This block replaces the histogram sink of GNU Radio 3.10, which adds up all PDUs since the start once its window has
+    been faster than the flowgraph: it switches accumulation on for one PDU and then never off again.
     """
 
     def __init__(self, bins: int = 80, low: float = -6.0, high: float = 6.0, window: int = 25) -> None:
@@ -33,7 +33,7 @@ class recent_histogram(VectorOfPdu):  # noqa: N801 (GNU Radio's way of naming bl
         self.set_window(window)
 
     def set_window(self, window: int) -> None:
-        """Set over how many PDUs the histogram goes."""
+        """Set the number of PDUs that the histogram covers."""
         self._recent = deque(self._recent, maxlen=integer("window", window, 1, 10_000))
 
     def start(self) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The last values of a slow stream, for a plot that scrolls."""
+"""Output the last values of a slow stream as vectors for a scrolling plot."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from oac_blocks.dsp.checks import integer
 
 
 class recent_values(gr.interp_block):  # noqa: N801 (GNU Radio's way of naming blocks)
-    """Recent values: for each float of the input a vector of the last ``values`` floats, newest last, twice.
+    """Recent values: outputs, twice for each input float, a vector of the last ``values`` floats, newest last.
 
     GNU Radio's time sink shows nothing until it has as many items as it plots, which takes half a minute at a few items
-    a second. A vector sink behind this block scrolls with every item. Before there are enough, the first one stands for
-    those that are missing.
+    per second. A vector sink behind this block scrolls with every item. Until enough items have arrived, the first item
+    fills the missing places.
     """
 
     def __init__(self, values: int = 100) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What should the server have decided? The majority of what the clients voted."""
+"""Compute the majority of the clients' votes, which the server should decide for."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _MAX_WAITING_ROUNDS = 256
 
 
 class vote_majority(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming blocks)
-    """Vote majority: the sign of the sum of ``clients`` PDUs of votes that have the same ``round``; 0 is a tie.
+    """Vote majority: computes the sign of the sum of ``clients`` PDUs of votes with the same ``round``; 0 is a tie.
 
-    Message port ``votes`` in (connect all sources of votes to it), ``majority`` out: PDUs of int8. What it gives is the
-    reference of a vote probe.
+    Message port ``votes`` takes PDUs of int8; connect all sources of votes to it. Message port ``majority`` sends PDUs
+    of int8, which serve as the reference of a vote probe.
     """
 
     def __init__(self, clients: int = 2) -> None:
@@ -36,7 +36,7 @@ class vote_majority(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
 
     @property
     def dropped(self) -> int:
-        """PDUs, or whole rounds, that gave no majority."""
+        """Return the number of PDUs, or whole rounds, that gave no majority."""
         return self._drops.count
 
     def start(self) -> bool:

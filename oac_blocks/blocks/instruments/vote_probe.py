@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How often are the received votes wrong?"""
+"""Measure the error rate of received votes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from oac_blocks.blocks.support.probes import Probe
 
 
 class vote_probe(Probe):  # noqa: N801 (GNU Radio's way of naming blocks)
-    """Vote probe: error rate of soft votes against a reference.
+    """Vote probe: measures the error rate of soft votes against a reference.
 
-    Message ports ``soft_votes`` (PDUs of float32) and ``reference`` (PDUs of int8 as u8vector; where it is 0 nothing is
-    compared). Two PDUs belong together if they have the same ``round`` in their metadata; those without a round are
-    taken in the order in which they come.
-    Output: a float for each pair, the share of wrong votes. Message port ``error_rate``: a dictionary for each pair
-    with ``round`` (if there is one), ``errors``, ``votes``, ``error_rate`` and ``mean_error_rate`` since the start or
-    the last ``reset``.
+    Message ports ``soft_votes`` (PDUs of float32) and ``reference`` (PDUs of int8 as u8vector) take the two sides;
+    votes with reference 0 are not compared. Two PDUs form a pair if they have the same ``round`` in their metadata;
+    PDUs without a round are paired in the order of arrival. The output is one float for each pair, the share of wrong
+    votes. Message port ``error_rate`` sends a dictionary for each pair with ``round`` (if there is one), ``errors``,
+    ``votes``, ``error_rate`` and ``mean_error_rate`` since the start or the last ``reset``.
     """
 
     def __init__(self) -> None:
@@ -29,12 +28,12 @@ class vote_probe(Probe):  # noqa: N801 (GNU Radio's way of naming blocks)
 
     @property
     def mean_error_rate(self) -> float:
-        """Share of wrong votes in all bursts; NaN before the first."""
+        """Return the share of wrong votes in all bursts; NaN before the first pair."""
         errors, votes = self._totals
         return errors / votes if votes else float("nan")
 
     def reset(self) -> None:
-        """Begin the mean anew."""
+        """Restart the mean."""
         self._totals = (0, 0)
 
     def compare(self, received: npt.NDArray[Any], reference: npt.NDArray[Any]) -> tuple[float, pdus.Metadata] | str:

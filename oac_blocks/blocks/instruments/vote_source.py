@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Random votes to try a link with, at a pace or on request."""
+"""Generate random votes to test a link, periodically or on request."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class _Voter:
         self._rng = np.random.default_rng(seed)
 
     def __call__(self) -> npt.NDArray[np.int8]:
-        k = self.k  # a setter may change it meanwhile
+        k = self.k  # a setter may change it in another thread
         votes = 2 * self._rng.integers(0, 2, k, np.int8) - 1
         votes[self._rng.random(k, np.float32) < self.abstain_share] = 0
         return votes
 
 
 class vote_source(PacedSource):  # noqa: N801 (GNU Radio's way of naming blocks)
-    """Vote source: PDUs of k random votes with a running ``round``.
+    """Vote source: sends PDUs of k random votes with consecutive ``round`` numbers.
 
-    Message port ``votes``: the PDUs, int8 as u8vector. One every ``period_ms`` (0: none), and one for each message on
-    port ``next``, whatever it holds.
+    Message port ``votes`` sends PDUs of int8 as u8vector: one every ``period_ms`` (0: none), and one for each message
+    on port ``next``, whatever its content.
     """
 
     def __init__(self, k: int = 960, period_ms: int = 50, abstain_share: float = 0.0, seed: int = 0) -> None:
@@ -36,9 +36,9 @@ class vote_source(PacedSource):  # noqa: N801 (GNU Radio's way of naming blocks)
         PacedSource.__init__(self, "OAC Vote Source", "votes", self._voter, period_ms)
 
     def set_k(self, k: int) -> None:
-        """Votes in a PDU."""
+        """Set the number of votes in a PDU."""
         self._voter.k = integer("k", k, 1)
 
     def set_abstain_share(self, abstain_share: float) -> None:
-        """Share of votes that are 0."""
+        """Set the share of votes that are 0."""
         self._voter.abstain_share = real("abstain_share", abstain_share, 0.0, 1.0)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What several blocks share: PDUs, tagged bursts, counts of dropped messages, base classes."""
+"""Parts that several blocks share: PDUs, tagged bursts, counts of dropped messages, base classes."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What mappers and detectors share: one PDU becomes one burst of a tagged stream, one burst becomes one PDU.
+"""Convert PDUs to bursts of a tagged stream and bursts to PDUs, for mappers and detectors.
 
-GNU Radio's own blocks for this keep a whole burst in a stream buffer, and stop for good when a burst is larger than the
-buffer. These here take and give what the buffers hold at a time, so a burst may have any length.
+GNU Radio's own blocks for this keep a whole burst in a stream buffer and stop for good if a burst is larger than the
+buffer. The blocks here process as much as the buffers hold at a time, so a burst may have any length.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from oac_blocks.dsp.waveform.numerology import Numerology
 
 ComplexArray = npt.NDArray[np.complex64]
 MAX_WAITING_BURSTS = 1024
-# A buffer of this many symbols lets Python work on many at a time; it is no limit on the burst.
+# Symbols in a buffer; this size lets Python process many symbols at a time and does not limit the burst.
 BUFFER_SYMBOLS = 512
 
 
 def grid_numerology(active_subcarriers: int) -> Numerology:
-    """A numerology for blocks that see the active subcarriers alone and need not know where they lie."""
+    """Return a numerology for blocks that see only the active subcarriers and need not know their frequencies."""
     active = integer("active_subcarriers", active_subcarriers, 4)
     return Numerology(fft_size=max(8, active + active % 2), cp_samples=0, active_subcarriers=active, dc_nulls=0)
 
@@ -37,9 +37,10 @@ def tag_name(name: Any) -> str:
 
 
 class Drops:
-    """Counts what a block could not use. The first is logged: a line for each of a thousand bursts helps nobody.
+    """Count what a block could not use, and log the first case only.
 
-    ``what`` is said if a block drops things of one sort alone; otherwise the reasons should say what it is.
+    A log line for each of a thousand bursts would help nobody. ``what`` names the dropped things if a block drops only
+    one kind; otherwise the reasons should name them.
     """
 
     def __init__(self, logger: Any, what: str = "") -> None:
@@ -53,9 +54,9 @@ class Drops:
 
 
 class BurstSource(gr.sync_block):
-    """Sends a burst of complex vectors for each PDU that comes; between bursts it sleeps until a message wakes it.
+    """Send a burst of complex vectors for each PDU; between bursts sleep until a message arrives.
 
-    The length tag (in items) and the PDU's metadata stand as tags on the burst's first item.
+    The first item of the burst carries the length tag (in items) and the PDU's metadata as tags.
     """
 
     def __init__(self, name: str, port: str, dtype: npt.DTypeLike, vector_length: int, length_tag: str) -> None:
@@ -70,17 +71,17 @@ class BurstSource(gr.sync_block):
         self.set_msg_handler(pmt.intern(port), self._on_message)
 
     def encode(self, data: npt.NDArray[Any]) -> ComplexArray:
-        """Data of a PDU to a grid (symbols, subcarriers); ValueError drops the burst."""
+        """Return the grid (symbols, subcarriers) for the data of a PDU; a ValueError drops the burst."""
         raise NotImplementedError
 
     def start(self) -> bool:
-        """A flowgraph that is started again counts its items anew: what was under way is void."""
+        """Discard bursts in progress, because a flowgraph that is started again counts its items from 0."""
         self._rest = self._rest[:0]
         return True
 
     @property
     def dropped(self) -> int:
-        """PDUs that could not be sent."""
+        """Return the number of PDUs that could not be sent."""
         return self._drops.count
 
     def _on_message(self, message: Any) -> None:
@@ -104,12 +105,12 @@ class BurstSource(gr.sync_block):
         return produced
 
     def _begin(self, offset: int) -> bool:
-        """Make the next burst that can be made; False if none waits."""
+        """Make the next possible burst; return False if none waits."""
         while self._waiting:
             pdu = self._waiting.popleft()
             try:
                 self._rest = self.encode(pdu.data)
-            except Exception as error:  # one that leaves work() would end the block's thread and hang the flowgraph
+            except Exception as error:  # an exception that leaves work() would end the thread and hang the flowgraph
                 self._drops.add(str(error))
                 continue
             self.add_item_tag(0, offset, pmt.intern(self._length_tag), pmt.from_long(len(self._rest)))
@@ -121,9 +122,9 @@ class BurstSource(gr.sync_block):
 
 
 class BurstSink(gr.sync_block):
-    """Sends a PDU for each burst of complex vectors; the burst's other tags become the PDU's metadata.
+    """Send a PDU for each burst of complex vectors; the burst's other tags become the PDU's metadata.
 
-    Items outside of bursts are skipped. A burst that a new one cuts short is dropped.
+    Items outside of bursts are skipped. A burst that is cut short by a new one is dropped.
     """
 
     def __init__(self, name: str, port: str, vector_length: int, length_tag: str) -> None:
@@ -137,17 +138,17 @@ class BurstSink(gr.sync_block):
         self.message_port_register_out(self._port)
 
     def decode(self, grid: ComplexArray) -> npt.NDArray[Any]:
-        """A burst (symbols, subcarriers) to the data of a PDU; ValueError drops the burst."""
+        """Return the data of a PDU for a burst (symbols, subcarriers); a ValueError drops the burst."""
         raise NotImplementedError
 
     def start(self) -> bool:
-        """A flowgraph that is started again counts its items anew: what was under way is void."""
+        """Discard the burst in progress, because a flowgraph that is started again counts its items from 0."""
         self._parts, self._missing, self._metadata = [], 0, {}
         return True
 
     @property
     def dropped(self) -> int:
-        """Bursts that gave no PDU."""
+        """Return the number of bursts that gave no PDU."""
         return self._drops.count
 
     def work(self, input_items: Any, _output_items: Any) -> int:
@@ -165,7 +166,7 @@ class BurstSink(gr.sync_block):
         return len(items)
 
     def _in_order(self, tag: Any) -> tuple[int, bool]:
-        """By place; the length tag first, since it begins the burst that the others belong to."""
+        """Return a sort key: by position, and the length tag first, because it begins the burst of the other tags."""
         return tag.offset, pmt.symbol_to_string(tag.key) != self._length_tag
 
     def _begin(self, length: Any) -> None:
@@ -181,7 +182,7 @@ class BurstSink(gr.sync_block):
         some = items[: self._missing]
         if not len(some):
             return
-        self._parts.append(some.copy())  # GNU Radio writes over the buffer once work() is left
+        self._parts.append(some.copy())  # GNU Radio overwrites the buffer after work() returns
         self._missing -= len(some)
         if not self._missing:
             self._finish()
@@ -190,7 +191,7 @@ class BurstSink(gr.sync_block):
         grid, self._parts = np.concatenate(self._parts), []
         try:
             message = pdus.make(self.decode(grid), self._metadata)
-        except Exception as error:  # one that leaves work() would end the block's thread and hang the flowgraph
+        except Exception as error:  # an exception that leaves work() would end the thread and hang the flowgraph
             self._drops.add(str(error))
             return
         self.message_port_pub(self._port, message)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the blocks of the air share, up and down: settings for each client, and work that never fails."""
+"""Base class of the channel blocks, up and down: settings for each client, and work() that never fails."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Settings = TypeVar("Settings", Link, Receiver)
 class ChannelBlock(gr.sync_block):
     """A channel of dsp as a block: streams of complex64, sample for sample, ``latency_samples`` later.
 
-    What is said of a client is one value for all or a list with one for each.
+    A setting of the clients is one value for all of them or a list with one value for each.
     """
 
     def __init__(self, name: str, channel: StreamingAir, inputs: int, outputs: int, chunk_samples: int) -> None:
         chunk = integer("chunk_samples", chunk_samples, 512, 1 << 22)
         gr.sync_block.__init__(self, name=name, in_sig=[np.complex64] * inputs, out_sig=[np.complex64] * outputs)
         self._channel = channel
-        self._lock = threading.Lock()  # two setters at once must not undo one another
+        self._lock = threading.Lock()  # two setters at the same time must not undo each other
         self._drops = Drops(self.logger)
         self.set_output_multiple(chunk)
         self.set_min_output_buffer(2 * chunk)
@@ -48,7 +48,7 @@ class ChannelBlock(gr.sync_block):
 
     @property
     def latency_samples(self) -> int:
-        """From inputs to outputs, besides what the clients' links add."""
+        """Return the latency from inputs to outputs, without the delays of the clients' links."""
         return self._channel.latency_samples
 
     @property
@@ -61,29 +61,29 @@ class ChannelBlock(gr.sync_block):
 
     @property
     def drift_samples(self) -> tuple[float, ...]:
-        """By how much each client's clock has run ahead of the server's."""
+        """Return how far each client's clock has run ahead of the server's, in samples."""
         return self._channel.drift_samples
 
     @property
     def slips(self) -> tuple[int, ...]:
-        """How often each client's drift outgrew the buffer since the flowgraph was started."""
+        """Return how often each client's drift exceeded the buffer since the flowgraph was started."""
         return self._channel.slips
 
     @property
     def bad_samples(self) -> int:
-        """Samples that were NaN, infinite or absurdly large, and taken as silence."""
+        """Return how many samples were NaN, infinite or very large, and were replaced with zeros."""
         return self._channel.bad_samples
 
     @property
     def dropped(self) -> int:
-        """Chunks that the channel failed on; silence went out in their place, and the channel began anew."""
+        """Return on how many chunks the channel failed; zeros were output instead, and the channel was reset."""
         return self._drops.count
 
     def set_gain_db(self, gain_db: Numbers) -> None:
         self._set_link("gain_db", gain_db)
 
     def set_fading(self, fading: str | Sequence[str]) -> None:
-        """none, rayleigh or rician; a client whose fading changes draws it anew."""
+        """Set the fading (none, rayleigh or rician); a client whose fading changes draws a new channel."""
         self._set_link("fading", fading)
 
     def set_rician_k_db(self, rician_k_db: Numbers) -> None:
@@ -102,7 +102,7 @@ class ChannelBlock(gr.sync_block):
         self._set_link("cfo_hz", cfo_hz)
 
     def set_clock_ppm(self, clock_ppm: Numbers) -> None:
-        """The clocks' rates; the drift that they have gathered stays."""
+        """Set the clocks' rate errors; the accumulated drift stays."""
         self._set_link("clock_ppm", clock_ppm)
 
     def set_clock_walk_ppm(self, clock_walk_ppm: Numbers) -> None:
@@ -142,7 +142,7 @@ class ChannelBlock(gr.sync_block):
         bad = self._channel.bad_samples
         try:
             self.pass_on(input_items, output_items)
-        except Exception as error:  # one that leaves work() would end the block's thread and hang the flowgraph
+        except Exception as error:  # an exception that leaves work() would end the thread and hang the flowgraph
             self._drops.add(str(error))
             self._channel.reset()
             for out in output_items:
@@ -155,7 +155,7 @@ class ChannelBlock(gr.sync_block):
 
 
 def with_each(all_of_them: Sequence[Settings], **changes: Any) -> list[Settings]:
-    """Links or receivers with settings changed: a single value goes to all of them, a list has one for each."""
+    """Return links or receivers with changed settings; a single value goes to all of them, a list has one for each."""
     changed = list(all_of_them)
     for name, value in changes.items():
         single = isinstance(value, str) or not isinstance(value, Sequence | np.ndarray)

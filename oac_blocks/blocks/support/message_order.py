@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Messages in the order of cause and effect.
+"""Handle messages in the order of cause and effect.
 
-GNU Radio keeps a queue for each message port and looks into them between calls of ``work()``, one port after the other.
-So a message may be handled after samples that were made because of it, or after a later one on another port. A block
-that must not take the effect before the cause empties the cause's queue first.
+GNU Radio keeps a queue for each message port and reads the queues between calls of ``work()``, one port after the
+other. A message may therefore be handled after samples that were made because of it, or after a later message on
+another port. A block that must not handle the effect before the cause empties the queue of the cause first.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the sources of random PDUs share: one PDU a period, and one on request."""
+"""Base class of the sources of random PDUs: one PDU per period, and one on request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _IDLE_PERIOD_MS = 1000
 
 
 class _Sender(gr.basic_block):
-    """A PDU for each message; ticks of the clock count only while it is switched on."""
+    """Send a PDU for each message; ticks of the clock count only while it is switched on."""
 
     def __init__(self, port: str, draw: Callable[[], npt.NDArray[Any]]) -> None:
         gr.basic_block.__init__(self, name=f"OAC sender of {port}", in_sig=None, out_sig=None)
@@ -45,9 +45,10 @@ class _Sender(gr.basic_block):
 
 
 class PacedSource(gr.hier_block2):
-    """PDUs of what ``draw`` gives with a running ``round``, every ``period_ms`` and for each message on ``next``.
+    """Send PDUs with the data from ``draw`` and consecutive ``round`` numbers, periodically and on request.
 
-    A message that has a ``round`` sets its number.
+    A PDU is sent every ``period_ms`` and for each message on ``next``. A message with a ``round`` sets the round
+    number.
     """
 
     def __init__(self, name: str, port: str, draw: Callable[[], npt.NDArray[Any]], period_ms: int) -> None:
@@ -62,7 +63,7 @@ class PacedSource(gr.hier_block2):
         self.msg_connect((self._sender, port), (self, port))
 
     def set_period_ms(self, period_ms: int) -> None:
-        """Milliseconds from one PDU to the next; 0 for none but on request."""
+        """Set the milliseconds from one PDU to the next; with 0, PDUs are sent only on request."""
         period = integer("period_ms", period_ms, 0)
         self._sender.ticking = period > 0
         self._clock.set_period(period or _IDLE_PERIOD_MS)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""PDUs between NumPy and PMT: a dictionary of metadata and a vector of votes, soft values or samples.
+"""Convert PDUs between NumPy and PMT: a dictionary of metadata and a vector of votes, soft values or samples.
 
-A PMT vector is made from and read through its serialised form: that is one copy, where ``init_u8vector`` and
-``to_python`` walk through the elements (5 and 1.4 ms for 21,880 votes against 0.01 ms).
-Votes (int8) travel as u8vector, since GNU Radio's ``pmt.to_python`` fails on s8vector. Both are read.
+A PMT vector is written and read through its serialised form. That needs one copy, while ``init_u8vector`` and
+``to_python`` loop over the elements (5 and 1.4 ms for 21,880 votes against 0.01 ms). Votes (int8) are sent as u8vector,
+because GNU Radio's ``pmt.to_python`` fails on s8vector; both types are read.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import numpy as np
 import numpy.typing as npt
 import pmt
 
-Metadata = dict[str, Any]  # names to PMT values, which are carried as they came
+Metadata = dict[str, Any]  # names to PMT values, which are passed on unchanged
 
 _UNIFORM_VECTOR = 0x0A
-# PMT's numbers for the kinds of vectors, and how it stores their elements.
+# PMT's codes for the types of vectors, and the format of their elements.
 _U8, _S8, _F32, _C32 = 0x00, 0x01, 0x08, 0x0A
 _WRITTEN_AS = {np.dtype(np.int8): _U8, np.dtype(np.float32): _F32, np.dtype(np.complex64): _C32}
 _READ_FROM = {np.dtype(np.int8): (_U8, _S8), np.dtype(np.float32): (_F32,), np.dtype(np.complex64): (_C32,)}
 _NAMES = {_U8: "u8vector", _S8: "s8vector", _F32: "f32vector", _C32: "c32vector"}
 _IS_KIND = {_U8: pmt.is_u8vector, _S8: pmt.is_s8vector, _F32: pmt.is_f32vector, _C32: pmt.is_c32vector}
 _EMPTY = pmt.init_u8vector(0, [])
-_HEADER_BYTES = 8  # tag, kind, length (4, big-endian), one byte of padding announced and the padding itself
+_HEADER_BYTES = 8  # tag, kind, length (4 bytes, big-endian), number of padding bytes (one) and the padding itself
 
 
 class Pdu(NamedTuple):
@@ -34,7 +34,7 @@ class Pdu(NamedTuple):
 
 
 def to_vector(data: npt.NDArray[Any]) -> Any:
-    """An int8, float32 or complex64 array as a PMT vector; int8 becomes a u8vector of the same bytes."""
+    """Return an int8, float32 or complex64 array as a PMT vector; int8 becomes a u8vector of the same bytes."""
     flat = np.ascontiguousarray(data).ravel()
     if flat.dtype not in _WRITTEN_AS:
         raise ValueError(f"data must be int8, float32 or complex64, got {flat.dtype}")
@@ -43,7 +43,7 @@ def to_vector(data: npt.NDArray[Any]) -> Any:
 
 
 def from_vector(vector: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any] | str:
-    """The array in a PMT vector of the kind that carries ``dtype``, or what is wrong with it."""
+    """Return the array in a PMT vector of the kind that carries ``dtype``, or a text that says what is wrong."""
     wanted = np.dtype(dtype)
     for kind in _READ_FROM[wanted]:
         if _IS_KIND[kind](vector):
@@ -53,12 +53,12 @@ def from_vector(vector: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any] | str:
 
 
 def make(data: npt.NDArray[Any], metadata: Mapping[str, Any] | None = None) -> Any:
-    """A PDU as PMT. Values of the metadata may be PMTs or what ``pmt.to_pmt`` knows."""
+    """Return a PDU as PMT; metadata values may be PMTs or anything that ``pmt.to_pmt`` accepts."""
     return pmt.cons(to_dict(metadata or {}), to_vector(data))
 
 
 def read(message: Any, dtype: npt.DTypeLike) -> Pdu | str:
-    """The PDU in a message, its data of this dtype and not empty; a text that says what is wrong with it otherwise."""
+    """Return the PDU in a message, with non-empty data of this dtype, or a text that says what is wrong."""
     if not pmt.is_pair(message) or not pmt.is_dict(pmt.car(message)):
         return f"a PDU must be a pair of a dictionary and a vector, got {_shortened(message)}"
     data = from_vector(pmt.cdr(message), dtype)
@@ -71,12 +71,12 @@ def read(message: Any, dtype: npt.DTypeLike) -> Pdu | str:
 
 
 def notice(metadata: Mapping[str, Any]) -> Any:
-    """A PDU that is all metadata: its vector is empty."""
+    """Return a PDU that has only metadata and an empty vector."""
     return pmt.cons(to_dict(metadata), _EMPTY)
 
 
 def read_notice(message: Any) -> dict[str, Any] | str:
-    """The metadata of a PDU, or a dictionary by itself, in Python's types; a text that says what is wrong with it."""
+    """Return the metadata of a PDU or a dictionary in Python types, or a text that says what is wrong."""
     dictionary = pmt.car(message) if pmt.is_pair(message) and pmt.is_dict(pmt.car(message)) else message
     if not pmt.is_dict(dictionary):
         return f"a notice must be a dictionary or a PDU, got {_shortened(message)}"
@@ -87,7 +87,7 @@ def read_notice(message: Any) -> dict[str, Any] | str:
 
 
 def float64_vector(values: Sequence[float] | npt.NDArray[np.float64]) -> Any:
-    """A few numbers as a value of metadata."""
+    """Return a few numbers as a metadata value."""
     return pmt.init_f64vector(len(values), [float(value) for value in values])
 
 
@@ -113,7 +113,7 @@ def as_pmt(value: Any) -> Any:
 
 
 def _swapped(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Between this machine's order of bytes and PMT's, which is big-endian; for complex numbers in each part."""
+    """Swap between this machine's byte order and PMT's big-endian order, in each part of complex numbers."""
     if array.dtype.itemsize == 1:
         return array
     parts = array.view(np.float32)
@@ -121,7 +121,7 @@ def _swapped(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _shortened(value: Any) -> str:
-    """A PMT for a message to the user, without the megabytes that it may hold."""
+    """Return a short text for a PMT in a message to the user, without the megabytes that it may hold."""
     if pmt.is_uniform_vector(value):
         return f"a vector of {pmt.length(value)} elements of another kind"
     if pmt.is_symbol(value) or pmt.is_number(value) or pmt.is_bool(value):

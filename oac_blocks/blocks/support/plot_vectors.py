@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Vectors for GNU Radio's vector sink, made from PDUs: one vector for each PDU."""
+"""Make vectors for GNU Radio's vector sink from PDUs: one vector for each PDU."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gnuradio import gr
 from oac_blocks.blocks.support import pdus
 from oac_blocks.blocks.support.bursts import Drops
 
-# The vector sink of GNU Radio 3.10 shows the second vector of its input, whether there is one or not.
+# The vector sink of GNU Radio 3.10 shows the second vector of its input, even if there is only one.
 COPIES = 2
-_MAX_WAITING = 4096  # vectors that are kept if the sink does not fetch them
+_MAX_WAITING = 4096  # vectors that are kept if the sink does not read them
 
 
 class VectorOfPdu(gr.sync_block):
-    """For each PDU of float32 on the port ``pdus`` one vector of ``length`` floats, written twice."""
+    """Output one vector of ``length`` floats, written twice, for each PDU of float32 on the port ``pdus``."""
 
     def __init__(self, name: str, length: int) -> None:
         gr.sync_block.__init__(self, name=name, in_sig=None, out_sig=[(np.float32, length)])
@@ -37,12 +37,12 @@ class VectorOfPdu(gr.sync_block):
 
     @property
     def last(self) -> npt.NDArray[np.float32] | None:
-        """The newest vector; None before the first PDU."""
+        """Return the newest vector; None before the first PDU."""
         return self._last
 
     @property
     def dropped(self) -> int:
-        """PDUs that could not be used."""
+        """Return the number of PDUs that could not be used."""
         return self._drops.count
 
     def _on_message(self, message: Any) -> None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""PMTs as bytes on a socket, and back. GNU Radio's own reader believes what it reads: twenty thousand nested pairs end
-the process, and eight bytes can announce a vector of 4 GiB. So the bytes are walked through first.
+"""Convert PMTs to bytes for a socket and back, with a check of the bytes before GNU Radio reads them.
 
-The format, as GNU Radio 3.10 writes it: a tag of one byte, then what belongs to it, lengths and numbers big-endian.
+GNU Radio's own reader trusts its input: twenty thousand nested pairs end the process, and eight bytes can announce a
+vector of 4 GiB. The bytes are therefore checked first. In the format of GNU Radio 3.10, a part is a tag of one byte
+followed by its content; lengths and numbers are big-endian.
 """
 
 from __future__ import annotations
@@ -11,33 +12,33 @@ from typing import Any
 
 import pmt
 
-MOST_DEPTH = 64  # a dictionary of n entries is n deep
+MOST_DEPTH = 64  # largest nesting depth; a dictionary of n entries has depth n
 MOST_PARTS = 4096
 
 _SYMBOL, _PAIR, _VECTOR, _DICTIONARY, _UNIFORM, _TUPLE = 0x02, 0x07, 0x08, 0x09, 0x0A, 0x0C
-# Tags whose content has a fixed length: true, false, int32, double, complex, nil, uint64, int64.
+# Content length in bytes of the tags of fixed length: true, false, int32, double, complex, nil, uint64, int64.
 _FIXED = {0x00: 0, 0x01: 0, 0x03: 4, 0x04: 8, 0x05: 16, 0x06: 0, 0x0B: 8, 0x0D: 8}
 _ELEMENT_BYTES = (1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 8, 16)  # u8, s8, u16, s16, u32, s32, u64, s64, f32, f64, c32, c64
 
 
 def serialise(message: Any) -> bytes:
-    """As GNU Radio's ZMQ blocks take it."""
+    """Return the bytes of a message in the format of GNU Radio's ZMQ blocks."""
     data: bytes = pmt.serialize_str(message)
     return data
 
 
 def deserialise(data: bytes) -> Any:
-    """The PMT in these bytes; ValueError if they are none, or one that is nested too deeply."""
+    """Return the PMT in these bytes; raise ValueError if they are not one PMT or if it is nested too deeply."""
     _walk(data)
     try:
         return pmt.deserialize_str(data)
-    except Exception as error:  # PMT's own exceptions have no common class but this
+    except Exception as error:  # PMT's own exceptions have no other common base class
         raise ValueError(f"not a PMT: {error}") from None
 
 
 def _walk(data: bytes) -> None:
     at, parts = 0, 0
-    open_parts = [1]  # how many parts are still to come, at each depth
+    open_parts = [1]  # number of parts that are still to come at each depth
     while open_parts:
         if open_parts[-1] == 0:
             open_parts.pop()
@@ -54,7 +55,7 @@ def _walk(data: bytes) -> None:
 
 
 def _part(data: bytes, at: int) -> tuple[int, int]:
-    """Behind the part that begins here; and how many parts it has."""
+    """Return the position after the part that begins here, and the number of its parts."""
     tag = _number(data, at, 1)
     at, inside = at + 1, 0
     if tag in _FIXED:
@@ -72,7 +73,7 @@ def _part(data: bytes, at: int) -> tuple[int, int]:
         at += 6 + padding + count * _ELEMENT_BYTES[kind]
     else:
         raise ValueError(f"a PMT must not have the tag {tag}")
-    if at + inside > len(data):  # a part has a byte at least
+    if at + inside > len(data):  # each part has at least one byte
         raise ValueError(f"a PMT must be whole, got {len(data)} bytes of at least {at + inside}")
     return at, inside
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the probes share: received PDUs meet their references, and each pair gives a number."""
+"""Base class of the probes: it pairs received PDUs with their references, and each pair gives a number."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gnuradio import gr
 from oac_blocks.blocks.support import pdus
 from oac_blocks.blocks.support.bursts import Drops
 
-_MAX_PENDING = 256  # PDUs of one side that wait for the other
+_MAX_PENDING = 256  # PDUs of one side that wait for the other side
 
 Key = tuple[str, int]
 
 
 class _Side:
-    """What came on one port and has not met its counterpart. With a round it is known by that, else by its place."""
+    """PDUs of one port that are not paired yet, identified by their round or, without a round, by their order."""
 
     def __init__(self, dtype: npt.DTypeLike) -> None:
         self.dtype = dtype
@@ -36,7 +36,7 @@ class _Side:
 
 
 class Probe(gr.sync_block):
-    """A float stream of one number for each pair, and a dictionary for each pair on a message port."""
+    """Output a float for each pair, and send a dictionary for each pair on a message port."""
 
     def __init__(self, name: str, port: str, dtype: npt.DTypeLike, reference_dtype: npt.DTypeLike, report: str) -> None:
         gr.sync_block.__init__(self, name=name, in_sig=None, out_sig=[np.float32])
@@ -51,12 +51,12 @@ class Probe(gr.sync_block):
         self.set_msg_handler(pmt.intern("reference"), self._on_reference)
 
     def compare(self, received: npt.NDArray[Any], reference: npt.NDArray[Any]) -> tuple[float, pdus.Metadata] | str:
-        """The pair's number and report, or why there is none."""
+        """Return the pair's number and report, or the reason why there is none."""
         raise NotImplementedError
 
     @property
     def dropped(self) -> int:
-        """PDUs that could not be compared."""
+        """Return the number of PDUs that could not be compared."""
         return self._drops.count
 
     def _on_received(self, message: Any) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What can be set about the search for triggers, in every block that has one."""
+"""Setters of the trigger search, for every block that has one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from oac_blocks.dsp.receive.trigger_search import TriggerSearch
 
 
 class SearchSetters:
-    """``_search`` is the block's own."""
+    """Apply settings to the block's own ``_search``."""
 
     _search: TriggerSearch
 

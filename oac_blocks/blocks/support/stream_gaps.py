@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where do a stream's tags say that samples are missing?"""
+"""Find gaps in a stream, where tags show that samples are missing."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from typing import Any
 import pmt
 
 OVERFLOW_TAGS = ("overflow", "rx_overflow")
-TIME_TAG = "rx_time"  # (whole seconds, fraction) of the sample that carries it, as GNU Radio's radios tell it
+TIME_TAG = "rx_time"  # (whole seconds, fraction) of the sample that carries it, the format of GNU Radio's radios
 
 
 class StreamGaps:
+    """Find gaps from the tags of one stream."""
+
     def __init__(self, sample_rate_hz: float) -> None:
         self._sample_rate_hz = sample_rate_hz
         self.reset()
 
     def reset(self) -> None:
-        self._known: tuple[int, int, float] | None = None  # a sample, and its time in seconds: whole, fraction
+        self._known: tuple[int, int, float] | None = None  # a sample index and its time in seconds: whole, fraction
 
     def find(self, first: int, tags: Iterable[Any]) -> list[tuple[int, str]]:
-        """Samples at which a gap ends, ``first`` at the earliest and counted as tags are, with the reason."""
+        """Return the samples at which a gap ends, with the reason; indices count as in the tags, from ``first`` on."""
         gaps: dict[int, str] = {}
         for tag in sorted(tags, key=lambda tag: tag.offset):
             name = pmt.symbol_to_string(tag.key)
@@ -33,7 +35,7 @@ class StreamGaps:
         return [(max(at, first), reason) for at, reason in gaps.items()]
 
     def _missing(self, tag: Any) -> float | None:
-        """How many samples were lost before this one; None if none were, or if nothing is known yet."""
+        """Return how many samples are missing before this one; None if none are or if no time is known yet."""
         time = pmt.to_python(tag.value)
         numbers = isinstance(time, tuple) and len(time) == 2 and all(isinstance(part, int | float) for part in time)
         if not numbers or not all(math.isfinite(part) for part in time):
