@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Subcarrier amplitudes to the mean of the clients' gradient entries."""
+"""Convert subcarrier amplitudes to the mean of the clients' gradient entries."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from oac_blocks.dsp.waveform import analog
 
 
 class analog_demapper(BurstSink):  # noqa: N801 (GNU Radio's way of naming blocks)
-    """Analog demapper: a burst of OFDM symbols becomes a PDU of float32 entries, the mean over the clients.
+    """Analog demapper: converts a burst of OFDM symbols to a PDU of float32 entries, the mean over the clients.
 
-    Input: vectors of the active subcarriers, one a symbol; each burst begins with the length tag (in symbols).
-    Message port ``entries``: a PDU of k float32 for each burst; the burst's other tags are its metadata.
-    ``scale`` is the mappers', ``mean_gain`` the mean of what the channel leaves of an amplitude.
+    The input takes vectors of the active subcarriers, one per symbol; each burst begins with the length tag (in
+    symbols). Message port ``entries`` sends a PDU of k float32 for each burst, with the burst's other tags as metadata.
+    ``scale`` is the scale of the mappers. ``mean_gain`` is the mean factor by which the channel changes an amplitude.
     """
 
     def __init__(
@@ -36,19 +36,19 @@ class analog_demapper(BurstSink):  # noqa: N801 (GNU Radio's way of naming block
         BurstSink.__init__(self, "OAC Analog Demapper", "entries", self._num.active_subcarriers, length_tag)
 
     def set_k(self, k: int) -> None:
-        """Entries in a burst."""
+        """Set the number of entries in a burst."""
         self._k = integer("k", k, 1)
 
     def set_scale(self, scale: float) -> None:
-        """Amplitude of an entry of 1, as the mappers'."""
+        """Set the amplitude of an entry of 1, the same as in the mappers."""
         self._scale = real("scale", scale, 0.0, open_low=True)
 
     def set_n_clients(self, n_clients: int) -> None:
-        """Clients that send at once."""
+        """Set the number of clients that transmit at the same time."""
         self._n_clients = integer("n_clients", n_clients, 1)
 
     def set_mean_gain(self, mean_gain: float) -> None:
-        """What the channel leaves of an amplitude in the mean."""
+        """Set the mean factor by which the channel changes an amplitude."""
         self._mean_gain = real("mean_gain", mean_gain, 0.0, open_low=True)
 
     def decode(self, grid: npt.NDArray[np.complex64]) -> npt.NDArray[np.float32]:

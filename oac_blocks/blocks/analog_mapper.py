@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Gradient entries to subcarrier amplitudes."""
+"""Convert gradient entries to subcarrier amplitudes."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ _CHANNEL = pmt.intern("channel")
 
 
 class analog_mapper(BurstSource):  # noqa: N801 (GNU Radio's way of naming blocks)
-    """Analog mapper: a PDU of float32 entries becomes a burst of OFDM symbols, two entries on a subcarrier.
+    """Analog mapper: converts a PDU of float32 entries to a burst of OFDM symbols, two entries per subcarrier.
 
-    Message port ``entries``: PDUs of float32. Entries 2q and 2q + 1, times ``scale``, are the real and the imaginary
-    part of subcarrier q. All clients must use one scale.
-    Message port ``channel``: a PDU of complex64, the client's channel on each active subcarrier. From the next burst on
-    its phase is taken out (``inversion`` "phase"), or the channel is inverted where it is at least ``least_magnitude``
-    strong and left silent elsewhere ("truncated").
-    Output: vectors of the active subcarriers; the first item of a burst carries the length tag (in symbols) and the
-    PDU's metadata.
+    Message port ``entries`` takes PDUs of float32. Entries 2q and 2q + 1, times ``scale``, are the real and the
+    imaginary part of subcarrier q. All clients must use the same scale. Message port ``channel`` takes a PDU of
+    complex64, the client's channel on each active subcarrier. From the next burst on the mapper removes its phase
+    (``inversion`` "phase"), or inverts the channel where its magnitude is at least ``least_magnitude`` and sends
+    nothing elsewhere ("truncated"). The output is vectors of the active subcarriers; the first item of a burst carries
+    the length tag (in symbols) and the PDU's metadata.
     """
 
     def __init__(
@@ -40,7 +39,7 @@ class analog_mapper(BurstSource):  # noqa: N801 (GNU Radio's way of naming block
     ) -> None:
         self._num = grid_numerology(active_subcarriers)
         self._precoding: npt.NDArray[np.complex64] | None = None
-        # A trial, so that bad arguments fail here and not at the first estimate.
+        # This trial makes bad arguments fail here and not at the first estimate.
         analog.precoder(np.ones(1, np.complex64), inversion, least_magnitude)
         self._inversion, self._least_magnitude = inversion, least_magnitude
         self.set_scale(scale)
@@ -53,7 +52,7 @@ class analog_mapper(BurstSource):  # noqa: N801 (GNU Radio's way of naming block
         return self._scale
 
     def set_scale(self, scale: float) -> None:
-        """Amplitude of an entry of 1, from the next burst on."""
+        """Set the amplitude of an entry of 1, from the next burst on."""
         self._scale = real("scale", scale, 0.0, open_low=True)
 
     def _on_message(self, message: Any) -> None:

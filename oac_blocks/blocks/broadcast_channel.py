@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The air from server to clients: one stream, as each client's clock, oscillator, echoes and receiver make it."""
+"""Simulate the air from server to clients: each client has its own clock, oscillator, multipath and receiver."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from oac_blocks.dsp.checks import integer
 
 
 class broadcast_channel(ChannelBlock):  # noqa: N801 (GNU Radio's way of naming blocks)
-    """Broadcast channel: the server's stream in, those of ``clients`` clients out, ``latency_samples`` later.
+    """Broadcast channel: takes the server's stream and outputs those of ``clients`` clients, ``latency_samples`` later.
 
-    Input and outputs: complex64. What is said of a client is one value for all or a list with one for each, its
-    receiver (``snr_db``, ``noise_alpha``, ``adc_bits``, ``adc_full_scale``) included. All of it can be set while the
-    flowgraph runs; ``dsp.streaming_channel`` says how.
+    Input and outputs are complex64. A setting of the clients is one value for all or a list with one value for each;
+    this includes their receivers (``snr_db``, ``noise_alpha``, ``adc_bits``, ``adc_full_scale``). All of them can be
+    changed while the flowgraph runs; see ``dsp.channel.streaming_channel``.
 
-    The way back from ``multiple_access_channel``: give both the same ``clock_ppm``, ``clock_walk_ppm``, ``cfo_hz`` and
-    ``clock_seed``, and they have the same radios. All of these describe the client, so a fast one hears the server run
-    slowly, and one whose oscillator is too high hears it too low. With the same ``seed`` as well, a client's fading is
-    the same both ways, as long as both blocks draw it equally often; noise is always each receiver's own.
+    This block is the downlink to the uplink of ``multiple_access_channel``: give both the same ``clock_ppm``,
+    ``clock_walk_ppm``, ``cfo_hz`` and ``clock_seed``, and they model the same radios. All of these describe the client,
+    so a client with a fast clock receives a slow server, and a client with a high oscillator receives a low carrier.
+    With the same ``seed`` as well, a client's fading is the same in both directions, as long as both blocks draw it
+    equally often; each receiver always has its own noise.
 
-    ``snr_db`` is that of a unit subcarrier, None for no noise; ``adc_bits`` is 0 for no converter. Fading is drawn anew
-    every ``coherence_samples`` (0: never) and when a message, whatever it says, comes to port ``redraw``.
+    ``snr_db`` is the SNR of a unit subcarrier, None for no noise; ``adc_bits`` is 0 for no converter. Fading is drawn
+    again every ``coherence_samples`` (0: never) and for each message on port ``redraw``, whatever its content.
 
-    A client whose clock has run ``max_drift_samples`` away from the server's slips: its stream jumps by that many
-    samples, and ``slips`` counts it; in the multiple-access channel it slips at the same count of its clock. Tags of
-    the input are delayed by ``latency_samples`` on all outputs, not by what the links add.
+    A client whose clock differs from the server's by ``max_drift_samples`` slips: its stream jumps by that many
+    samples, and ``slips`` counts the event. In the multiple-access channel it slips at the same count of its clock.
+    Tags of the input are delayed by ``latency_samples`` on all outputs, without the delays of the links.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A client between its radio's two streams: it hears the trigger and answers on the sample."""
+"""Connect a client to its radio's two streams: detect the trigger and answer at the right sample."""
 
 from __future__ import annotations
 
@@ -28,27 +28,28 @@ _ORDER_FIELDS = {field.name for field in dataclasses.fields(Order)}
 
 
 class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blocks)
-    """Client transceiver: one transmit sample out for each received sample in.
+    """Client transceiver: outputs one transmit sample for each received sample.
 
-    It finds the server's trigger in what it receives and lays its answer into what it transmits,
-    ``turnaround_samples`` and the ordered correction later, exact to a fraction of a sample and turned to the server's
-    frequency. The turnaround is at least ``latency_samples``, what the search needs, and whatever a negative correction
-    takes away from it.
+    The block finds the server's trigger in the received stream and puts its answer into the transmitted stream,
+    ``turnaround_samples`` plus the ordered correction later, exact to a fraction of a sample and shifted to the
+    server's frequency. The turnaround must be at least ``latency_samples``, which the search needs, plus the magnitude
+    of a negative correction.
 
-    Input and output: complex64. The first sample of an answer carries the tag ``answer`` with the number of the round.
+    Input and output are complex64. The first sample of an answer carries the tag ``answer`` with the number of the
+    round.
 
-    Messages (docs/rounds.md has them all):
+    Messages (docs/rounds.md describes all of them):
 
-    - ``payload`` in: PDUs of votes (int8) with their ``round`` and, where the server may begin anew, its ``run``;
-    - ``orders`` in: what to answer with, and the correction; those for other clients are ignored. Ballots also:
-      how many votes the coming round has, and who takes part in it;
-    - ``gap`` in: any message says that samples were lost where this block cannot see it, on the way out for one;
+    - ``payload`` in: PDUs of votes (int8) with their ``round`` and, if the server may restart, its ``run``;
+    - ``orders`` in: what to answer with, and the correction; orders for other clients are ignored. Ballots arrive here
+      too: the number of votes in the coming round and the clients that take part;
+    - ``gap`` in: any message reports lost samples that this block cannot see, for example in the transmit stream;
     - ``status`` out: ``armed``, ``answered``, ``abstained``, ``gap``.
 
-    A tag ``overflow`` or ``rx_overflow``, and an ``rx_time`` that is not where it should be, is a gap too. After a gap
-    the client is silent until an order names its new epoch. With ``wait_for_orders`` off every trigger is answered,
-    uncorrected, until orders come. Where the client may be started anew while the server goes on, give each start a
-    ``first_epoch`` of its own, the time in seconds for one; it is announced as a gap.
+    A tag ``overflow`` or ``rx_overflow``, and an ``rx_time`` that does not match the sample count, is a gap too. After
+    a gap the client is silent until an order names its new epoch. With ``wait_for_orders`` off, every trigger is
+    answered without correction until orders arrive. If the client may restart while the server continues, give each
+    start its own ``first_epoch``, for example the time in seconds; it is announced as a gap.
 
     Orders that name another waveform (``sample_rate_hz`` to ``dc_nulls``, ``repeats``, ``groups``) are not followed.
     """
@@ -110,9 +111,10 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
         self._status = pmt.intern("status")
         self._ended = False
         self.set_output_multiple(chunk)
-        # Where the trigger reaches a channel both directly and through the clients, less than this deadlocks.
+        # With smaller buffers a flowgraph deadlocks if the trigger reaches a channel both directly and through the
+        # clients.
         self.set_min_output_buffer(4 * chunk)
-        self.set_tag_propagation_policy(gr.TPP_DONT)  # the receiver's tags say nothing of what is sent
+        self.set_tag_propagation_policy(gr.TPP_DONT)  # the receiver's tags do not apply to transmitted samples
         self.message_port_register_out(self._status)
         self._handle("payload", self._on_payload)
         self._handle("orders", self._on_order)
@@ -124,53 +126,53 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
 
     @property
     def latency_samples(self) -> int:
-        """The least time from a trigger's first sample to an answer."""
+        """Return the least time from a trigger's first sample to an answer, in samples."""
         return self._search.latency_samples
 
     @property
     def epoch(self) -> int:
-        """Gaps since the flowgraph was started."""
+        """Return the number of gaps since the flowgraph was started."""
         return self._client.epoch
 
     @property
     def calibrated(self) -> bool:
-        """May it send payload?"""
+        """Return whether the client may send its payload."""
         return self._client.calibrated
 
     @property
     def triggers(self) -> int:
-        """Found since the flowgraph was started."""
+        """Return the number of triggers found since the flowgraph was started."""
         return self._client.triggers
 
     @property
     def cfo_rad(self) -> float:
-        """The server's frequency as heard here, in rad/sample."""
+        """Return the server's carrier frequency offset in rad/sample, as measured here."""
         return self._client.cfo_rad
 
     @property
     def bad_samples(self) -> int:
-        """Samples that were NaN, infinite or absurdly large, and taken as silence."""
+        """Return how many samples were NaN, infinite or very large, and were replaced with zeros."""
         return self._search.bad_samples
 
     @property
     def dropped(self) -> int:
-        """Messages that could not be used, and chunks that the search failed on."""
+        """Return the number of messages that could not be used and of chunks on which the search failed."""
         return self._drops.count + self._other_waveforms.count
 
     @property
     def ended(self) -> bool:
-        """Has the stream ended since the flowgraph was started?"""
+        """Return whether the stream has ended since the flowgraph was started."""
         return self._ended
 
     def set_turnaround_samples(self, turnaround_samples: int) -> None:
         self._client.set_turnaround_samples(turnaround_samples)
 
     def set_votes(self, votes: int) -> None:
-        """Length of an answer that has sync symbols alone."""
+        """Set the length of an answer that consists of sync symbols alone."""
         self._client.set_votes(votes)
 
     def set_amplitude(self, amplitude: float) -> None:
-        """Of a subcarrier; from the next answer on."""
+        """Set the amplitude of a subcarrier, from the next answer on."""
         self._client.set_amplitude(amplitude)
 
     def set_correct_cfo(self, correct_cfo: bool) -> None:
@@ -189,7 +191,7 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
         return True
 
     def _on_payload(self, message: Any) -> None:
-        # A payload was asked for because of the orders: the first orders of a run make earlier payloads void.
+        # The orders cause the request for a payload, and the first orders of a run invalidate earlier payloads.
         take_waiting(self, "orders", self._on_order)
         pdu = pdus.read(message, np.int8)
         if isinstance(pdu, str):
@@ -199,7 +201,7 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
             fields = {name: pmt.to_python(value) for name, value in pdu.metadata.items()}
             if self._is_for_this_client(fields):
                 self._tell(self._client.payload(fields.get("round"), pdu.data, fields.get("run")))
-        except Exception as error:  # one that leaves a handler is lost, and the exit code stays 0
+        except Exception as error:  # an exception that leaves a handler is lost, and the exit code stays 0
             self._drops.add(str(error))
 
     def _on_order(self, message: Any) -> None:
@@ -216,14 +218,14 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
             self._drops.add(f"an order: {error}")
 
     def _agrees(self, fields: dict[str, Any]) -> bool:
-        """Has the server the same waveform? Otherwise an answer would be noise to it, and none is given."""
+        """Return whether the server uses the same waveform; otherwise the client does not answer."""
         apart = disagreements(self._agreed, agreed_in(fields))
         for name, (own, told) in apart.items():
             self._other_waveforms.add(f"the server has {name} = {told:g} and this client {own:g}; give both the same")
         return not apart
 
     def _take_ballot(self, message: Any, fields: dict[str, Any]) -> None:
-        """One element for each client: does it take part?"""
+        """Take a ballot, which says for each client whether it takes part."""
         pdu = pdus.read(message, np.int8)
         if isinstance(pdu, str):
             raise ValueError(pdu)
@@ -244,7 +246,7 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
             self.message_port_pub(self._status, pdus.notice({"client": self._client.client, **fields}))
 
     def work(self, input_items: Any, output_items: Any) -> int:
-        take_waiting(self, "orders", self._on_order)  # they were sent before the trigger in these samples
+        take_waiting(self, "orders", self._on_order)  # orders are sent before the trigger in these samples
         take_waiting(self, "payload", self._on_payload)
         x, out = input_items[0], output_items[0]
         first, done = self.nitems_read(0), 0
@@ -259,7 +261,7 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
         bad = self._search.bad_samples
         try:
             _, happened = self._client.push(x, out)
-        except Exception as error:  # one that leaves work() would end the block's thread and hang the flowgraph
+        except Exception as error:  # an exception that leaves work() would end the thread and hang the flowgraph
             self._drops.add(str(error))
             out[:] = 0
             happened = [self._client.gap(f"failed: {error}")]

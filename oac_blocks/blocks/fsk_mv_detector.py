@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Subcarriers to soft votes: the energy for less the energy against."""
+"""Convert subcarriers to soft votes: energy for minus energy against."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from oac_blocks.dsp.waveform import fsk_mv
 
 
 class fsk_mv_detector(BurstSink):  # noqa: N801 (GNU Radio's way of naming blocks)
-    """FSK-MV detector: a burst of OFDM symbols becomes a PDU of soft votes.
+    """FSK-MV detector: converts a burst of OFDM symbols to a PDU of soft votes.
 
-    Input: vectors of the active subcarriers, one a symbol; each burst begins with the length tag (in symbols).
-    Message port ``soft_votes``: a PDU of k float32 for each burst, energy for less energy against, so the sign is the
-    majority's vote. The burst's other tags are its metadata.
+    The input takes vectors of the active subcarriers, one per symbol; each burst begins with the length tag (in
+    symbols). Message port ``soft_votes`` sends a PDU of k float32 for each burst, energy for minus energy against, so
+    the sign is the majority's decision. The burst's other tags are its metadata.
     """
 
     def __init__(
@@ -36,11 +36,11 @@ class fsk_mv_detector(BurstSink):  # noqa: N801 (GNU Radio's way of naming block
         return self._repeats
 
     def set_k(self, k: int) -> None:
-        """Votes in a burst."""
+        """Set the number of votes in a burst."""
         self._k = integer("k", k, 1)
 
     def set_repeats(self, repeats: int) -> None:
-        """Copies of each vote in a burst."""
+        """Set the number of copies of each vote in a burst."""
         self._repeats = integer("repeats", repeats, 1)
 
     def decode(self, grid: npt.NDArray[np.complex64]) -> npt.NDArray[np.float32]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Votes to subcarriers, by frequency-shift keying."""
+"""Convert votes to subcarriers by frequency-shift keying."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from oac_blocks.dsp.waveform import fsk_mv
 
 
 class fsk_mv_mapper(BurstSource):  # noqa: N801 (GNU Radio's way of naming blocks)
-    """FSK-MV mapper: a PDU of votes becomes a burst of OFDM symbols.
+    """FSK-MV mapper: converts a PDU of votes to a burst of OFDM symbols.
 
-    Message port ``votes``: PDUs of int8 votes -1, 0 (abstain), +1, carried as a u8vector.
-    Output: vectors of the active subcarriers, lowest frequency first, one a symbol. A vote puts energy 1 on one of two
-    adjacent subcarriers, with a random QPSK phase. The first item of a burst carries the length tag (in symbols) and
-    the PDU's metadata.
+    Message port ``votes`` takes PDUs of int8 votes -1, 0 (abstain) or +1 as a u8vector. The output is vectors of the
+    active subcarriers, lowest frequency first, one per symbol. A vote puts energy 1 on one of two adjacent subcarriers,
+    with a random QPSK phase. The first item of a burst carries the length tag (in symbols) and the PDU's metadata.
     """
 
     def __init__(
@@ -35,7 +34,7 @@ class fsk_mv_mapper(BurstSource):  # noqa: N801 (GNU Radio's way of naming block
         return self._repeats
 
     def set_repeats(self, repeats: int) -> None:
-        """Copies of each vote in a burst, from the next burst on."""
+        """Set the number of copies of each vote in a burst, from the next burst on."""
         self._repeats = integer("repeats", repeats, 1)
 
     def encode(self, data: npt.NDArray[Any]) -> npt.NDArray[np.complex64]:

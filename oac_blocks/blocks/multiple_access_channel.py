@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The air from clients to server: each stream through its own clock, oscillator and echoes, added up."""
+"""Simulate the air from clients to server: each stream has its own clock, oscillator and multipath.
+
+Their sum arrives.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +16,22 @@ from oac_blocks.dsp.checks import integer
 
 
 class multiple_access_channel(ChannelBlock):  # noqa: N801 (GNU Radio's way of naming blocks)
-    """Multiple-access channel: ``clients`` streams in, the server's stream out, ``latency_samples`` later.
+    """Multiple-access channel: takes ``clients`` streams and outputs the server's stream, ``latency_samples`` later.
 
-    Inputs and output: complex64. What is said of a client (``gain_db`` to ``clock_walk_ppm``) is one value for all or a
-    list with one for each. All of it can be set while the flowgraph runs; ``dsp.streaming_channel`` says how.
+    Inputs and output are complex64. A setting of the clients (``gain_db`` to ``clock_walk_ppm``) is one value for all
+    or a list with one value for each. All of them can be changed while the flowgraph runs; see
+    ``dsp.channel.streaming_channel``.
 
-    ``snr_db`` is that of a unit subcarrier, None for no noise; ``adc_bits`` is 0 for no converter. Fading is drawn anew
-    every ``coherence_samples`` (0: never) and when a message, whatever it says, comes to port ``redraw``.
+    ``snr_db`` is the SNR of a unit subcarrier, None for no noise; ``adc_bits`` is 0 for no converter. Fading is drawn
+    again every ``coherence_samples`` (0: never) and for each message on port ``redraw``, whatever its content.
 
     The clocks are drawn from ``clock_seed``, noise and fading from ``seed``. A ``broadcast_channel`` with the same
-    ``clock_seed``, ``clock_ppm``, ``clock_walk_ppm`` and ``cfo_hz`` has the same radios: client i is input i here and
-    output i there, and further inputs here change nothing.
+    ``clock_seed``, ``clock_ppm``, ``clock_walk_ppm`` and ``cfo_hz`` models the same radios: client i is input i here
+    and output i there, and further inputs here change nothing.
 
-    A client whose clock has run ``max_drift_samples`` away from the server's slips: its stream jumps by that many
-    samples, and ``slips`` counts it. Tags of the inputs are delayed by ``latency_samples``, not by what their client's
-    link adds.
+    A client whose clock differs from the server's by ``max_drift_samples`` slips: its stream jumps by that many
+    samples, and ``slips`` counts the event. Tags of the inputs are delayed by ``latency_samples``, without the delay of
+    the client's link.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finds triggers in a stream, tags their first samples and tells of each in a message."""
+"""Find triggers in a stream, tag their first samples and report each in a message."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from oac_blocks.dsp.checks import integer
 from oac_blocks.dsp.receive.detection import DEFAULT_FALSE_ALARM, Detection, bank_up_to
 from oac_blocks.dsp.receive.trigger_search import TriggerSearch
 
-_SPAN_ROWS = 32  # a third faster than 16, and still sooner than a chunk
+_SPAN_ROWS = 32  # FFTs per span: a third faster than 16, with a latency below one chunk
 
 
 class sync_detector(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blocks)
-    """Sync detector: the stream, ``delay_samples`` later, with a tag on the first sample of each trigger.
+    """Sync detector: outputs the stream ``delay_samples`` later, with a tag on the first sample of each trigger.
 
-    Input and output: complex64. The delay is constant; it is what the search needs to be sure of a trigger before its
-    first sample goes out. Tags of the input are delayed with their samples.
+    Input and output are complex64. The delay is constant; the search needs it to decide on a trigger before the
+    trigger's first sample leaves the block. Tags of the input are delayed with their samples.
 
-    Tag ``sync``: a dictionary of
+    The tag ``sync`` is a dictionary of
 
-    - ``time``: when the trigger began, in samples of the input, with the fractional part (float64);
-    - ``sample``, ``fraction``: the same, as the nearest sample and what is left, -0.5 to 0.5;
-    - ``cfo``: frequency offset in rad/sample;
+    - ``time``: start of the trigger in samples of the input, with the fraction (float64);
+    - ``sample``, ``fraction``: the same as the nearest sample and the remainder, -0.5 to 0.5;
+    - ``cfo``: carrier frequency offset in rad/sample;
     - ``metric``: mean normalised correlation of the four segments, 0 to 1;
-    - ``snr_db``: a sample.
+    - ``snr_db``: SNR per sample.
 
-    Frequency offsets up to ``max_cfo_rad`` (rad/sample) are searched; the time that takes grows with it.
+    The search covers frequency offsets up to ``max_cfo_rad`` (rad/sample); its computing time grows with this range.
 
-    Message port ``detections``: a PDU with the same dictionary and no data, as soon as the trigger is found.
+    Message port ``detections`` sends a PDU with the same dictionary and no data as soon as the trigger is found.
     """
 
     def __init__(
@@ -69,27 +69,27 @@ class sync_detector(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's wa
 
     @property
     def delay_samples(self) -> int:
-        """From input to output."""
+        """Return the delay from input to output in samples."""
         return self._search.latency_samples
 
     @property
     def detections(self) -> int:
-        """Triggers found since the flowgraph was started."""
+        """Return the number of triggers found since the flowgraph was started."""
         return self._detections
 
     @property
     def bad_samples(self) -> int:
-        """Samples that were NaN, infinite or absurdly large, and taken as silence by the search."""
+        """Return how many samples were NaN, infinite or very large; the search takes them as zeros."""
         return self._search.bad_samples
 
     @property
     def dropped(self) -> int:
-        """Chunks that the search failed on."""
+        """Return the number of chunks on which the search failed."""
         return self._drops.count
 
     @property
     def tracked_cfo_rad(self) -> float | None:
-        """The one frequency that is looked at, in rad/sample; None while all are."""
+        """Return the one frequency that is searched, in rad/sample; None while the whole bank is searched."""
         return self._search.tracked_cfo_rad
 
     def start(self) -> bool:
@@ -98,10 +98,10 @@ class sync_detector(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's wa
 
     def _begin(self) -> None:
         self._search.reset()
-        self._first = 0  # the stream's number of the search's sample 0
+        self._first = 0  # stream index of the search's sample 0
         self._detections = 0
         self._held = np.zeros(self.delay_samples, np.complex64)
-        self._untagged: deque[tuple[int, Any]] = deque()  # output offsets and values of tags that are still to come
+        self._untagged: deque[tuple[int, Any]] = deque()  # output offsets and values of tags that are not written yet
 
     def work(self, input_items: Any, output_items: Any) -> int:
         x, out = input_items[0], output_items[0]
@@ -127,7 +127,7 @@ class sync_detector(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's wa
         bad = self._search.bad_samples
         try:
             found = self._search.push(x)
-        except Exception as error:  # one that leaves work() would end the block's thread and hang the flowgraph
+        except Exception as error:  # an exception that leaves work() would end the thread and hang the flowgraph
             self._drops.add(str(error))
             self._search.reset()
             self._first = self.nitems_read(0) + len(x)

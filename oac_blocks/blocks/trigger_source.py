@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The server's transmit stream: silence, and a trigger at the beginning of each round."""
+"""Generate the server's transmit stream: silence, with a trigger at the beginning of each round."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _DONE = -1
 
 
 class trigger_source(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blocks)
-    """Trigger source: rounds of ``round_samples`` samples, each a trigger and then silence.
+    """Trigger source: outputs rounds of ``round_samples`` samples, each a trigger followed by silence.
 
-    ``mode`` says when a round begins:
+    ``mode`` sets when a round begins:
 
-    - ``periodic``: as soon as the last one is over;
-    - ``message``: when a message comes to ``fire``, silence until then;
-    - ``lock_step``: when a message comes to ``fire``, and no samples at all until then. A flowgraph that sends the next
-      message once it has dealt with a round is deterministic.
+    - ``periodic``: as soon as the last round is over;
+    - ``message``: when a message arrives on port ``fire``, with silence until then;
+    - ``lock_step``: when a message arrives on port ``fire``, with no samples at all until then. A flowgraph that sends
+      the next message after it has processed a round is deterministic.
 
-    Output: complex64; the first sample of a trigger carries the tag ``trigger`` with the number of the round. A message
-    that is an integer, or a dictionary or PDU with an integer ``round``, sets that number; others count on by one.
-    After ``rounds`` rounds the stream ends; 0 is endless.
+    The output is complex64; the first sample of a trigger carries the tag ``trigger`` with the number of the round. A
+    message that is an integer, or a dictionary or PDU with an integer ``round``, sets that number; otherwise the number
+    increases by one. After ``rounds`` rounds the stream ends; 0 is endless.
     """
 
     def __init__(
@@ -49,16 +49,17 @@ class trigger_source(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming bl
         self._chunk = integer("chunk_samples", chunk_samples, 512, 1 << 22)
         self.set_round_samples(round_samples)
         self.set_amplitude(amplitude)
-        self._waiting: deque[int | None] = deque()  # numbers of rounds; None counts on
+        self._waiting: deque[int | None] = deque()  # numbers of requested rounds; None is the next number
         self._begun = 0
         self._ended = False
         self._next_round = 0
-        self._rest = np.empty(0, np.complex64)  # of the trigger
-        self._left = 0  # samples of the round
+        self._rest = np.empty(0, np.complex64)  # remaining samples of the trigger
+        self._left = 0  # remaining samples of the round
         gr.sync_block.__init__(self, name="OAC Trigger Source", in_sig=None, out_sig=[np.complex64])
         self._drops = Drops(self.logger)
         self.set_output_multiple(self._chunk)
-        # Where the trigger reaches a channel both directly and through the clients, less than this deadlocks.
+        # With smaller buffers a flowgraph deadlocks if the trigger reaches a channel both directly and through the
+        # clients.
         self.set_min_output_buffer(4 * self._chunk)
         self.message_port_register_in(pmt.intern("fire"))
         self.set_msg_handler(pmt.intern("fire"), self._on_fire)
@@ -73,29 +74,29 @@ class trigger_source(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming bl
 
     @property
     def begun(self) -> int:
-        """Rounds begun so far."""
+        """Return the number of rounds that have begun so far."""
         return self._begun
 
     @property
     def dropped(self) -> int:
-        """Messages that came while too many others waited."""
+        """Return the number of messages that arrived while too many others waited."""
         return self._drops.count
 
     @property
     def ended(self) -> bool:
-        """Has the stream ended since the flowgraph was started?"""
+        """Return whether the stream has ended since the flowgraph was started."""
         return self._ended
 
     def set_round_samples(self, round_samples: int) -> None:
-        """Length of a round, from the next one on. In lock step it is a multiple of the chunk."""
+        """Set the length of a round, from the next one on; in lock step it must be a multiple of the chunk."""
         samples = integer("round_samples", round_samples, len(trigger()))
-        # Blocks downstream take whole chunks: what is left over would wait for the next round.
+        # Blocks downstream take whole chunks, so remaining samples would wait for the next round.
         whole = self._mode != "lock_step" or samples % self._chunk == 0
         require(whole, "round_samples", samples, f"a multiple of chunk_samples, {self._chunk}, in lock step")
         self._round_samples = samples
 
     def set_amplitude(self, amplitude: float) -> None:
-        """Root-mean-square value of the trigger, from the next one on; full scale is 1."""
+        """Set the root-mean-square value of the trigger, from the next one on; full scale is 1."""
         self._amplitude = real("amplitude", amplitude, 0.0, 1.0)
 
     def start(self) -> bool:
@@ -134,7 +135,7 @@ class trigger_source(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming bl
         return produced
 
     def _begin(self, offset: int) -> bool:
-        """Begin the next round at this sample of the stream, if it is time."""
+        """Begin the next round at this sample of the stream if it is due."""
         if self._rounds and self._begun == self._rounds:
             return False
         if self._mode != "periodic":
