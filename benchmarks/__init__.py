@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is measured, against whom. Machines differ and are busy: ratios taken in one run count, seconds do not."""
+"""Measure this project against others' code. Machines differ and are busy: compare ratios of one run, not seconds."""

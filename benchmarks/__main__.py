@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``make bench``: everything that is measured, in one run; ``make bench ARGS="link channel"`` runs some alone.
+"""Run all benchmarks (``make bench``), or some of them (``make bench ARGS="link channel"``).
 
-``flower`` is the link with Flower's simulation beside it, which is installed for it: only on request.
+``flower`` is the link with Flower's simulation beside it. It installs Flower, so that it runs only on request.
 """
 
 import sys
@@ -25,7 +25,7 @@ ON_REQUEST = {"flower": lambda console: link.main(console, with_flower=True)}
 
 names = sys.argv[1:] or list(BENCHMARKS)
 if unknown := set(names) - {*BENCHMARKS, *ON_REQUEST}:
-    sys.exit(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join((*BENCHMARKS, *ON_REQUEST))}")
+    sys.exit(f"unknown benchmark {', '.join(sorted(unknown))}; there are {', '.join((*BENCHMARKS, *ON_REQUEST))}")
 console = Console(width=110)
 gr.logging().set_default_level(gr.log_levels.warn)
 for name in names:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How much of a training round the simulated air takes: ten clients, k = 21,880, two worker processes."""
+"""Measure the simulated air's share of a training round: ten clients, k = 21,880, two worker processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fl_app.runs.metrics import RoundFigures
 from fl_app.runs.run_folder import RunFolder
 from fl_app.runs.train import train
 
-ROUNDS = 8  # the first sends all d entries and is left out
+ROUNDS = 8  # the first round sends all d entries and is left out
 AIM = 0.15
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The calibration tracker beside the best filter that there is and a fixed one; the loop's time beside a round's."""
+"""Compare the calibration tracker with the optimal filter and a fixed one, and the loop's time with a round's."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from oac_blocks.loop.closed_loop import Answer, Arrivals, Loop, LoopSettings
 from oac_blocks.loop.states import Plan, Sent
 from oac_blocks.loop.tracker import Tracker
 
-SECONDS = 0.04  # from round to round
+SECONDS = 0.04  # seconds from round to round
 SETTINGS = LoopSettings(turnaround_samples=400_000.0)
-BOUND = 0.01  # samples
+BOUND = 0.01  # standard deviation of a measurement in samples
 ROUNDS = 4000
-# Standard deviations in samples: the clock's step from round to round, and the measurements' scatter.
+# Standard deviations in samples: the clock's step from round to round, and the scatter of the measurements.
 CASES = {
     "a walk of 0.1 ppm, as assumed": (0.008, 0.0),
     "a walk of 1 ppm": (0.08, 0.0),
@@ -74,7 +74,7 @@ def predictions(console: Console) -> None:
 
 
 class Rounds:
-    """A loop that is fed the same kind of round over and over."""
+    """Feed the same kind of round to a loop over and over."""
 
     def __init__(self, clients: int) -> None:
         self.loop = Loop(clients, SETTINGS)
@@ -112,7 +112,7 @@ def speed(console: Console) -> None:
 
 
 class Bursts:
-    """What the server hears of 50 clients: their sequences in an acquire round, their frames in a payload round."""
+    """Make what the server hears of 50 clients: sequences in an acquire round, frames in a payload round."""
 
     def __init__(self, clients: int = 50, votes: int = 21_880) -> None:
         rng = np.random.default_rng(1)

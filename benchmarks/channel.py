@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The channels up and down beside GNU Radio's C++ channel model, in flowgraphs of the same shape.
+"""Compare the uplink and downlink channels with GNU Radio's C++ channel model, in flowgraphs of the same shape.
 
 The streams are those of a round: a trigger from the server, then silence; silence from a client, then its answer.
 """
@@ -18,7 +18,7 @@ from oac_blocks.dsp.channel.fading import PROFILES, impulse_responses
 from oac_blocks.dsp.channel.noise import complex_gaussian
 
 ROUND_SAMPLES = 262_144
-ROUNDS = 48  # so that starting and stopping the flowgraph does not count
+ROUNDS = 48  # so many that starting and stopping the flowgraph does not matter
 TRIGGER_SAMPLES, ANSWER_SAMPLES = 280, 75_000
 SAMPLE_RATE_HZ, SNR_DB, PPM, CFO_HZ = 20e6, 20.0, 20.0, 1000.0
 
@@ -30,7 +30,7 @@ def one_round(loud_samples: int) -> list[complex]:
 
 
 class Flow:
-    """The same round over and over into all inputs of a block, and its outputs into null sinks."""
+    """Send the same round over and over into all inputs of a block, and its outputs into null sinks."""
 
     def __init__(self, samples: list[complex], block: gr.basic_block, inputs: int, outputs: int) -> None:
         self.block = block
@@ -49,7 +49,7 @@ class Flow:
 
 
 def channel_model(echoes: bool) -> gr.basic_block:
-    """One link with noise, clock and oscillator; its clock does not walk, and fading is fixed."""
+    """Make one link with noise, clock and oscillator; its clock does not drift, and its fading is fixed."""
     taps = np.ones(1)
     if echoes:
         rng = np.random.default_rng(1)
@@ -61,7 +61,7 @@ def channel_model(echoes: bool) -> gr.basic_block:
 
 
 def up() -> gr.basic_block:
-    """Two clients, and the server's own trigger as a third input."""
+    """Make the channel of two clients, with the server's own trigger as a third input."""
     return multiple_access_channel(
         3,
         SAMPLE_RATE_HZ,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The DSP core against GNU Radio's C++ FFT and cyclic-prefix blocks, and against the clock of the air."""
+"""Compare the DSP core with GNU Radio's C++ FFT and cyclic-prefix blocks, and with real time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oac_blocks.dsp import Numerology, channel, fsk_mv, ofdm
 
 K = 21_880  # 20 % of the CNN's 109,402 parameters
 NUM = Numerology()
-BURSTS_IN_A_FLOWGRAPH = 100  # so that starting and stopping the flowgraph does not count
+BURSTS_IN_A_FLOWGRAPH = 100  # so many that starting and stopping the flowgraph does not matter
 
 
 def random_votes(clients: int) -> np.ndarray:
@@ -21,7 +21,7 @@ def random_votes(clients: int) -> np.ndarray:
 
 
 class Flowgraph:
-    """A chain that works through a given number of items each time it is run."""
+    """Run a chain of blocks over a given number of items."""
 
     def __init__(self, source: gr.basic_block, item_bytes: int, items: int, *chain: gr.basic_block) -> None:
         self.head = blocks.head(item_bytes, items)
@@ -34,7 +34,7 @@ class Flowgraph:
 
 
 def gnuradio_transmitter(grid: np.ndarray) -> Flowgraph:
-    """Inverse FFT, scaling and prefix of a grid that is mapped already; no votes, no random phases."""
+    """Make a chain of inverse FFT, scaling and prefix for a mapped grid; no votes, no random phases."""
     spectrum = np.zeros((len(grid), NUM.fft_size), np.complex64)
     spectrum[:, NUM.active_bins()] = grid
     return Flowgraph(
@@ -49,7 +49,7 @@ def gnuradio_transmitter(grid: np.ndarray) -> Flowgraph:
 
 
 def gnuradio_receiver(burst: np.ndarray) -> Flowgraph:
-    """Prefix removal, FFT and energies; no scaling, no differences."""
+    """Make a chain of prefix removal, FFT and energies; no scaling, no differences."""
     return Flowgraph(
         blocks.vector_source_c(burst.tolist(), True),
         gr.sizeof_gr_complex,

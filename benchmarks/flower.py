@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Seconds a round of Flower's simulation engine takes with clients that do not train, in an environment of its own.
+"""Measure a round of Flower's simulation engine with clients that do not train, in its own environment.
 
-Made only when asked for (``make bench ARGS="flower"``): it takes 0.7 GB under the user's cache folder. What runs there
-is ``flower_peer.py``, which knows nothing of this project.
+The environment is made only on request (``make bench ARGS="flower"``): it takes 0.7 GB in the user's cache folder. It
+runs ``flower_peer.py``, which uses no code of this project.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from rich.console import Console
 
 REQUIREMENT = "flwr[simulation]==1.41.0"
 ROUNDS = 14
-LEFT_OUT = 3  # actors start, and the first rounds import what they need
+LEFT_OUT = 3  # rounds left out: actors start, and the first rounds import what they need
 TIMEOUT_SECONDS = 600
-# Two engines and three shares of a core for each client: two, four and twenty clients at a time on two cores.
+# Two engines, and three shares of a core for each client: two, four and twenty clients at a time on two cores.
 ENGINES = ("messages", "legacy")
 CPUS_PER_CLIENT = (1.0, 0.5, 0.1)
 
 
 @dataclass(frozen=True)
 class Measured:
-    seconds: float  # median of a round
+    seconds: float  # median time of a round
     engine: str
     cpus_per_client: float
 
 
 def environment() -> Path:
-    """The folder of the virtual environment with Flower; made if it is missing."""
+    """Return the folder of the virtual environment with Flower; make it if it is missing."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "gr-oac" / "flower-venv"
     done = folder / REQUIREMENT.replace("/", "-")
@@ -47,7 +47,7 @@ def environment() -> Path:
 
 
 def measure(n_clients: int, entries: int, console: Console) -> Measured:
-    """The best of all settings for this many clients that each get and give back one float32 array of ``entries``."""
+    """Return the best of all settings for clients that each receive and return one float32 array of ``entries``."""
     every = []
     for engine in ENGINES:
         for cpus in CPUS_PER_CLIENT:
@@ -59,9 +59,9 @@ def measure(n_clients: int, entries: int, console: Console) -> Measured:
 
 
 def seconds_of(engine: str, n_clients: int, cpus_per_client: float, entries: int) -> list[float]:
-    """Each later round's."""
+    """Return the seconds of each round after the first ones."""
     python, peer = environment() / "bin" / "python", Path(__file__).with_name("flower_peer.py")
-    # A short path, as sockets lie below it; Ray's helpers may still be writing when the run is over.
+    # The path must be short, as sockets lie below it. Ray's helpers may still write when the run is over.
     with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True) as folder:
         arguments = [engine, str(n_clients), str(cpus_per_client), str(entries), str(ROUNDS), folder]
         run = subprocess.run([python, peer, *arguments], capture_output=True, text=True, timeout=TIMEOUT_SECONDS)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # mypy: disable-error-code="import-not-found"
-"""Seconds a round of Flower's simulation takes when nobody trains. Runs where Flower is installed, without our code.
+"""Measure the rounds of Flower's simulation without training. This runs where Flower is installed, without our code.
 
     python flower_peer.py ENGINE N_CLIENTS CPUS_PER_CLIENT ENTRIES ROUNDS FOLDER
 
-The clients give back the array that they were sent; the server averages it and does not evaluate. ``ENGINE`` is
-``messages`` (ServerApp and ClientApp) or ``legacy`` (start_simulation). The last line printed is a JSON list, the
-seconds of each round: from the moment the server makes up the messages of one round to the same moment of the next.
+The clients return the array that they receive; the server averages it and does not evaluate. ``ENGINE`` is
+``messages`` (ServerApp and ClientApp) or ``legacy`` (start_simulation). The last printed line is a JSON list of the
+seconds of each round, from the moment at which the server composes the messages of a round to that of the next.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a round over the link costs when nobody trains: the change of the model down, votes up, the air, the update."""
+"""Measure a round over the link without training: model change down, votes up, the air and the update."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from fl_app.runs.metrics import RoundFigures
 from fl_app.runs.run_folder import RunFolder
 
 ROUNDS = 14
-LEFT_OUT = 2  # round 0 sends all d entries, and with round 1 clients get the signs of all of them
-CROWDS = 2  # processes that hold the clients
-ENTRIES = 109_402  # of the CNN
-# Seconds a round of Flower's simulation engine with clients that do not train, as seen on another machine.
+LEFT_OUT = 2  # rounds left out: round 0 sends all d entries, and in round 1 clients get the signs of all of them
+CROWDS = 2  # number of processes that hold the clients
+ENTRIES = 109_402  # number of parameters of the CNN
+# Seconds per round of Flower's simulation engine with clients that do not train, seen on another machine.
 SEEN_ELSEWHERE_SECONDS = {10: 0.38, 50: 1.5}
 
 
 def rounds_of(n_clients: int, air: str) -> tuple[list[RoundFigures], float]:
-    """The later rounds of a short run with the CNN (k = 21,880), one-bit, clients in processes of their own.
+    """Return the later rounds of a short one-bit run of the CNN (k = 21,880), with clients in their own processes.
 
-    With them, the processor time that this process took for a round.
+    The second value is the processor time of this process per round.
     """
     changes = {
         "clients.n": n_clients,
@@ -61,7 +61,7 @@ def rounds_of(n_clients: int, air: str) -> tuple[list[RoundFigures], float]:
             for crowd in crowds:
                 crowd.kill()
                 crowd.wait()
-    # The last round also looks at the test set.
+    # The last round evaluates the test set as well.
     return rows[LEFT_OUT:-1], (clock[-2] - clock[LEFT_OUT - 1]) / (len(rows) - LEFT_OUT - 1)
 
 
@@ -71,7 +71,7 @@ def _crowd(endpoint: str, numbers: range) -> subprocess.Popen[bytes]:
 
 
 def main(console: Console, with_flower: bool = False) -> None:
-    """``with_flower``: measure Flower too, in the same run; otherwise no ratio to it is given."""
+    """Print the table; with ``with_flower`` measure Flower in the same run, otherwise print no ratio to it."""
     table = Table(title="A round over the link without training: the CNN, k = 21,880 votes from each client")
     headings = ("N", "air", "round (s)", "server's CPU (s)", "air's CPU (s)", "down to each (kB)", "w_t whole (kB)")
     for heading in (*headings, "ratio", "Flower's simulation, its best setting, no radio (s)"):

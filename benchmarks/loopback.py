@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The whole loopback's speed: N clients, both ways of the air, the server and the closed loop in one flowgraph."""
+"""Measure the speed of the whole loopback: N clients, both channels, server and closed loop in one flowgraph."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from rich.table import Table
 from oac_blocks.bench.flows.loopback import LoopbackSettings
 from oac_blocks.bench.flows.loopback_trial import run_trial
 
-ROUNDS = {1: 100, 2: 100, 4: 60, 8: 30}  # for so many clients
-PLUTO_MSPS = 4.0  # what a stock Pluto sustains over USB
+ROUNDS = {1: 100, 2: 100, 4: 60, 8: 30}  # rounds for each number of clients
+PLUTO_MSPS = 4.0  # rate that a stock Pluto sustains over USB
 
 
 def main(console: Console) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Virtual Plutos: how fast samples go through libiio and back, what the air costs, rounds on the wall clock."""
+"""Measure virtual Plutos: throughput of samples through libiio, cost of the air, and rounds on the wall clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from oac_blocks.radio.pluto import PlutoRadio
 from oac_blocks.radio.virtual.air.air_settings import spread
 from oac_blocks.radio.virtual.server import VirtualPlutos
 
-_SECONDS = 5.0  # on the wall clock, each
+_SECONDS = 5.0  # wall-clock seconds of each measurement
 
 
 def main(console: Console) -> None:
@@ -28,7 +28,7 @@ def main(console: Console) -> None:
 
 
 def _throughput(console: Console) -> None:
-    """In lock-step nothing is paced: as fast as it goes."""
+    """Measure the throughput in lock-step, where nothing is paced."""
     table = Table("radios", "block", "Msps each, silent", "Msps each, all loud", title="Virtual Plutos in lock-step")
     for radios, block in ((1, 16_384), (1, 65_536), (3, 16_384), (3, 65_536)):
         speeds = [_lock_step(radios, block, amplitude, blocks=2_000_000 // block) for amplitude in (0.0, 0.1)]
@@ -37,7 +37,7 @@ def _throughput(console: Console) -> None:
 
 
 def _lock_step(radios: int, block: int, amplitude: float, blocks: int) -> float:
-    """Samples a second and radio, sent and received, through PlutoRadio: +-20 ppm, noise, one echo-free path."""
+    """Return the samples per second of each radio, sent and received, through PlutoRadio: +-20 ppm, noise, one path."""
     config, stream = RadioConfig(2.5e6, 2.4e9, 2.4e9, 50, -10), StreamConfig(block, 8, 4, 4)
     with VirtualPlutos(spread(radios, 1, ppm=20, snr_db=20), lock_step=True) as served:
         opened = [PlutoRadio(uri, config, timeout_seconds=120) for uri in served.uris]
@@ -59,7 +59,7 @@ def _lock_step(radios: int, block: int, amplitude: float, blocks: int) -> float:
 
 
 def _wall_clock(console: Console) -> None:
-    """A process for the air, and one for each radio: sends and hears all the time, and counts what was lost."""
+    """Run the air and each radio in its own process; each sends and receives all the time and counts lost blocks."""
     columns = ("Msps", "block x kernel buffers", "underflows", "overflows", "blocks of each radio")
     table = Table(*columns, title=f"Three virtual Plutos on the wall clock, {_SECONDS:g} s")
     for rate, block in ((0.6e6, 8192), (1e6, 16_384), (2.5e6, 32_768)):
@@ -76,7 +76,7 @@ def _wall_clock(console: Console) -> None:
 
 
 def _rounds(console: Console) -> None:
-    """The calibration loop, two clients: +-20 ppm with a wobble of 1 ppm, 17 dB of SNR a sample."""
+    """Run the calibration loop with two clients: +-20 ppm with a wobble of 1 ppm, 17 dB of SNR per sample."""
     columns = (
         "Msps",
         "frozen, s",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rounds on the wall clock: ``oac-calibrate track`` on three virtual Plutos, each side in a process of its own.
+"""Play rounds on the wall clock: ``oac-calibrate track`` on three virtual Plutos, in two processes.
 
-Two clients at +-20 ppm with a wobble of 1 ppm, 17 dB of SNR a sample. If wanted, the process that has all three radios
-is frozen for a while in the middle: the host of a real bench has such moments.
+Two clients have +-20 ppm with a wobble of 1 ppm and 17 dB of SNR per sample. On request, the process that drives all
+three radios is frozen for a while in the middle, as the host of a real bench may be.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _AIR = ("--ppm", "20", "--wobble", "1", "--snr", "26")
 class Round:
     kind: str
     states: tuple[str, ...]
-    offset_samples: npt.NDArray[np.float64]  # as measured, NaN for a client that was not heard
-    seen_seconds: float  # of the wall clock
+    offset_samples: npt.NDArray[np.float64]  # as measured; NaN for a client that was not heard
+    seen_seconds: float  # wall-clock time at which the round was seen
 
     @property
     def usable(self) -> bool:
-        """Everybody has sent payload, and is where it belongs."""
+        """Say whether all clients have sent payload and are aligned."""
         return (
             self.kind == "payload"
             and set(self.states) == {"tracking"}
@@ -46,31 +46,31 @@ class Round:
 @dataclass(frozen=True)
 class Run:
     rounds: list[Round]
-    result: dict[str, Any]  # what the command says at its end
+    result: dict[str, Any]  # the result that the command prints at its end
     thawed_seconds: float | None
-    slowed_share: float  # by how much the air's time was slower than the clock: the simulation was too slow
+    slowed_share: float  # share by which the air was slower than the wall clock, if the simulation was too slow
 
     @property
     def usable_share(self) -> float:
         return float(np.mean([one.usable for one in self.rounds]))
 
     def settled_offsets(self) -> npt.NDArray[np.float64]:
-        """Of usable rounds with a usable one before: in the first after an acquisition the loop still learns."""
+        """Return the offsets of usable rounds that follow a usable one: after an acquisition the loop still learns."""
         pairs = zip(self.rounds, self.rounds[1:], strict=False)
         return np.array([now.offset_samples for before, now in pairs if before.usable and now.usable])
 
     @property
     def recovery_seconds(self) -> float:
-        """From the end of the freeze to the first usable round that was not under way then; infinite if none was."""
+        """Return the seconds from the end of the freeze to the first usable round that began after it, or infinity."""
         assert self.thawed_seconds is not None
         later = [one for one in self.rounds if one.seen_seconds > self.thawed_seconds]
-        broken = next((i for i, one in enumerate(later[:3]) if not one.usable), 0)  # if it was noticed at all
+        broken = next((i for i, one in enumerate(later[:3]) if not one.usable), 0)  # if the freeze had an effect at all
         back = (one.seen_seconds - self.thawed_seconds for one in later[broken:] if one.usable)
         return next(back, float("inf"))
 
 
 def run(rate_hz: float, rounds: int, *, frozen_seconds: float = 0.0, air: Sequence[str] = _AIR) -> Run:
-    """The freeze comes after half of the rounds."""
+    """Play rounds; the freeze comes after half of them."""
     with tempfile.TemporaryDirectory() as folder, _Plutos(*air) as plutos:
         uris = plutos.uris
         log = Path(folder) / "track.jsonl"
@@ -105,7 +105,7 @@ def _rounds(log: Path, seen: list[float]) -> list[Round]:
 
 
 class _Plutos:
-    """In a process of their own: time does not stop there when this one is busy."""
+    """Run the virtual Plutos in their own process: their time does not stop while this process is busy."""
 
     def __init__(self, *options: str) -> None:
         count = ("--radios", str(_RADIOS), "--base-port", "0")
@@ -114,7 +114,7 @@ class _Plutos:
         self.uris = [self._process.stdout.readline().split()[1] for _ in range(_RADIOS)]
 
     def stop(self) -> float:
-        """By which share of its time the air was slower than the clock."""
+        """Stop the air, and return the share of its time by which it was slower than the wall clock."""
         self._process.terminate()
         told, _ = self._process.communicate()
         words = told.splitlines()[

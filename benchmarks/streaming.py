@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The blocks that sit in a radio's stream, each alone, beside GNU Radio's own C++ blocks on the same rounds."""
+"""Compare each block that sits in a radio's stream with GNU Radio's own C++ blocks on the same rounds."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from oac_blocks.dsp.waveform.round_layout import RoundLayout
 
 VOTES = 21_880
 ROUND_SAMPLES = 262_144
-ROUNDS = 48  # so that starting and stopping the flowgraph does not count
+ROUNDS = 48  # so many that starting and stopping the flowgraph does not matter
 COPY, REFERENCE = "blocks.copy (C++)", "digital.ofdm_sync_sc_cfb (C++)"
 
 
 def one_round(clients: int, snr_db: float = 20.0) -> list[complex]:
-    """The server's trigger, and a frame of every client where it is wanted; a unit subcarrier has this SNR."""
+    """Make the server's trigger and a frame of every client at its time; a unit subcarrier has this SNR."""
     rng = np.random.default_rng(1)
     layout = RoundLayout(Numerology(), clients)
     noise = np.sqrt(0.5 / 10 ** (snr_db / 10))
@@ -40,7 +40,7 @@ def one_round(clients: int, snr_db: float = 20.0) -> list[complex]:
 
 
 class Receiver:
-    """The same rounds over and over into one block; what comes out of it goes to null sinks."""
+    """Send the same rounds over and over into one block, and its outputs into null sinks."""
 
     def __init__(self, samples: list[complex], block: gr.basic_block, *item_bytes: int) -> None:
         self.block = block
@@ -73,7 +73,7 @@ def main(console: Console) -> None:
         "oac_server_receiver, 50 clients": Receiver(fifty, server_receiver(50)),
     }
     seconds = median_seconds({name: receiver.run for name, receiver in receivers.items()}, turns=5)
-    # A run begins where the source stood, in the middle of a round.
+    # A run begins where the source stopped, in the middle of a round.
     for name, found in (("detector", tracking.detections), ("client", client.triggers), ("server", server.rounds)):
         if found < ROUNDS - 1:
             raise RuntimeError(f"the {name} found {found} of {ROUNDS} triggers")

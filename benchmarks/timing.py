@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Times that can be compared: the candidates take turns, and each is given its median."""
+"""Measure times that can be compared: the candidates take turns, and the median of each counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 
 def median_seconds(candidates: Mapping[str, Callable[[], object]], turns: int = 7) -> dict[str, float]:
-    """Median time of each candidate over ``turns`` rounds in which all of them run, after one to warm up."""
+    """Return the median time of each candidate over ``turns`` turns in which all of them run, after one to warm up."""
     seconds: dict[str, list[float]] = {name: [] for name in candidates}
     for turn in range(turns + 1):
         for name, call in candidates.items():

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run the tests many times, every second time beside busy loops on all cores, and count the failures of each test.
 
-``make test-repeat N=10`` calls it. What follows ``--`` goes to pytest. Each run leaves its output (run-1.log) and its
-results (run-1.xml) in the folder of the series. A series that was stopped goes on with its next run when the same
-command is given again; one that is complete, or was of another commit or other arguments, starts anew.
+``make test-repeat N=10`` calls this script. Arguments after ``--`` go to pytest. Each run leaves its output (run-1.log)
+and its results (run-1.xml) in the folder of the series. The same command resumes a series that was stopped; after a
+complete series, or with another commit or other arguments, it starts a new one.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# A busy loop ends with the process that started it, however that one ends.
+# A busy loop ends with the process that started it, whatever ends that process.
 BUSY_LOOP = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100_000))"
-END_SECONDS = 30.0  # for pytest to end after a signal, before the next one is sent
-FAILED_TESTS_STATUS = 1  # pytest's exit status when tests failed; above it, pytest itself did
+END_SECONDS = 30.0  # seconds for pytest to end after a signal, before the next one is sent
+FAILED_TESTS_STATUS = 1  # pytest's exit status when tests failed; a higher one means that pytest itself failed
 
 
 @dataclass(frozen=True)
 class Result:
-    """One run of the suite."""
+    """Hold the result of one run of the suite."""
 
     tests: int
     skipped: int
@@ -49,7 +49,7 @@ class Result:
 
 @contextmanager
 def busy_loops(count: int) -> Iterator[None]:
-    """Keep so many cores busy meanwhile."""
+    """Keep this number of cores busy inside the context."""
     loops = [subprocess.Popen([sys.executable, "-c", BUSY_LOOP]) for _ in range(count)]
     try:
         yield
@@ -61,7 +61,7 @@ def busy_loops(count: int) -> Iterator[None]:
 
 
 def read_results(xml: Path, status: int, seconds: float, busy: bool) -> Result:
-    """Read pytest's own report; a run without one has failed as a whole."""
+    """Read pytest's own report; a run without a report has failed as a whole."""
     cases: list[ElementTree.Element] = []
     if xml.exists():
         cases = list(ElementTree.parse(xml).getroot().iter("testcase"))
@@ -77,7 +77,7 @@ def name_of(case: ElementTree.Element) -> str:
 
 
 def run_once(number: int, folder: Path, pytest_arguments: list[str], cores: int) -> Result:
-    """Run the suite; every second run is a busy one."""
+    """Run the suite once; every second run is beside busy loops."""
     busy, xml = number % 2 == 0, folder / f"run-{number}.xml"
     # With -v the log names a test as soon as it has failed, not only at the end of the run.
     command = [sys.executable, "-m", "pytest", "-v", f"--junitxml={xml}", *pytest_arguments]
@@ -117,13 +117,13 @@ def series_folder(folder: Path, about: dict[str, object]) -> Path:
 
 
 def commit() -> str:
-    """Name the code that is tested: the commit, and what differs from it."""
+    """Return a text that identifies the tested code: the commit, and the differences from it."""
     words = [["rev-parse", "HEAD"], ["status", "--porcelain"], ["diff", "HEAD"]]
     return "".join(subprocess.run(["git", "-C", ROOT, *word], capture_output=True, text=True).stdout for word in words)
 
 
 def summary(results: list[Result], wanted: int) -> str:
-    """Failures counted per test, the most frequent first."""
+    """Summarise the runs: the failures of each test, the most frequent first."""
     green = sum(not result.failed for result in results)
     lines = [f"{green} of {len(results)} runs were green ({wanted} were asked for)"]
     for busy in (False, True):
@@ -147,7 +147,7 @@ def main() -> int:
     given = parser.parse_args()
     if given.runs < 1:
         parser.error(f"--runs must be 1 or more, got {given.runs}")
-    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background job ignores the first otherwise
+    for number in (signal.SIGINT, signal.SIGTERM):  # otherwise a background job of a shell ignores SIGINT
         signal.signal(number, signal.default_int_handler)
     folder = series_folder(given.folder, {"commit": commit(), "pytest": given.pytest_arguments})
     results: list[Result] = []

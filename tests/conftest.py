@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What holds for every test: one thread per library, no window, no deadline on a busy machine."""
+"""Set up every test: one thread per library, no window, no deadline on a busy machine."""
 
 import os
 import shutil
@@ -13,8 +13,8 @@ from hypothesis import settings
 from tests.support.order import early_first
 from tests.support.processes import Program
 
-# Before numpy and torch are imported. `make test` runs one worker per core, and a pool of threads in each of them
-# makes both slower.
+# Set before numpy and torch are imported. `make test` runs one worker per core, and a pool of threads in each worker
+# makes all of them slower.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -25,17 +25,17 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Time limits are pytest-timeout's. In CI the examples are the same in every run, so that a failure repeats.
+# pytest-timeout sets the time limits. In CI the examples are the same in every run, so that a failure repeats.
 settings.register_profile("gr-oac", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("gr-oac")
 
 
-@pytest.hookimpl(trylast=True)  # what is not run has been left out before
+@pytest.hookimpl(trylast=True)  # deselected tests have been removed before
 def pytest_collection_modifyitems(items):
-    """Begin the tests marked `early` first, so that none of them is left over when the other workers have ended.
+    """Begin the tests marked `early` first, so that none of them is left when the other workers have ended.
 
-    pytest-xdist gives each worker a run of neighbours of this list, and moves the ends of these runs between workers
-    later on. So each run begins with its share of the early ones.
+    pytest-xdist gives each worker a run of neighbours of this list, and later moves the ends of these runs between
+    workers. So each run begins with its share of the early tests.
     """
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
     items[:] = early_first(items, workers, lambda item: item.get_closest_marker("early") is not None)
@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture
 def short_folder():
-    """A folder for Unix sockets, whose paths must be short; it is removed in the end."""
+    """Make a folder for Unix sockets, whose paths must be short, and remove it at the end."""
     folder = Path(tempfile.mkdtemp(prefix="oac-"))
     yield folder
     shutil.rmtree(folder)
@@ -51,7 +51,7 @@ def short_folder():
 
 @pytest.fixture
 def program(tmp_path_factory):
-    """Starts programs: ``program(command, **options)`` is a :class:`Program`. What still runs in the end is killed."""
+    """Start programs: ``program(command, **options)`` is a :class:`Program`. All are killed at the end."""
     folder, started = tmp_path_factory.mktemp("programs"), []
 
     def start(command, **options):

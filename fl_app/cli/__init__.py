@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The commands of ``fl_app``, thin."""
+"""Define the commands of ``fl_app``; each is thin and calls the rest of the package."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The command `fl_app`. What takes long to import (torch, matplotlib) is imported when a command needs it."""
+"""Define the command `fl_app`. A command imports slow modules (torch, matplotlib) only when it needs them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-WorkerCount = Annotated[int | None, typer.Option("--workers", min=0, help="Processes that train clients; 0: none.")]
+WorkerCount = Annotated[
+    int | None,
+    typer.Option("--workers", min=0, help="Number of processes that train clients; 0 trains in this process."),
+]
 Run = Annotated[Path, typer.Argument(help="The folder of a run.")]
 
 
@@ -51,10 +54,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def main(
     _version: Annotated[
-        bool, typer.Option("--version", help="Show the version and leave.", callback=_print_version, is_eager=True)
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Federated learning over the air: FAIR-k and its rivals, trained through simulated or real radios.
+    """Train models by federated learning over the air: FAIR-k and its rivals, through simulated or real radios.
 
     Example: fl_app train --set selection.policy=top-k
     """
@@ -69,7 +72,7 @@ def train(
     workers: WorkerCount = None,
     air: Annotated[str | None, typer.Option(help="ideal, fading, waveform, gnuradio or pluto.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1.")] = None,
-    data_root: Annotated[str | None, typer.Option(help="Where the data set's files are.")] = None,
+    data_root: Annotated[str | None, typer.Option(help="Folder of the data set's files.")] = None,
 ) -> None:
     """Train a model over the air.
 
@@ -89,12 +92,12 @@ def resume(
     as_json: Json = False,
     workers: WorkerCount = None,
     rounds: Annotated[
-        int | None, typer.Option(min=1, help="So many rounds in all, instead of those that the run was begun with.")
+        int | None, typer.Option(min=1, help="Total number of rounds, instead of the number that the run began with.")
     ] = None,
 ) -> None:
-    """Go on with a run that was stopped or killed, bit for bit as if it never was.
+    """Resume a run that was stopped or killed, bit for bit as if it had never stopped.
 
-    With --rounds also a finished run goes on: its bits are those of a run that was begun with so many.
+    With --rounds a finished run goes on, too: its bits are those of a run that began with this number of rounds.
 
     Example: fl_app resume runs/my-run
 
@@ -116,15 +119,15 @@ def resume(
 def compare(
     config: Config = None,
     policies: Annotated[str, typer.Option(help=", ".join(POLICY_NAMES))] = "fair-k,top-k,age-top-k,top-rand",
-    seeds: Annotated[str, typer.Option(help="Numbers with commas between.")] = "1,2,3",
+    seeds: Annotated[str, typer.Option(help="Numbers separated by commas.")] = "1,2,3",
     changes: Set = None,
     as_json: Json = False,
-    out: Annotated[Path | None, typer.Option(help="The folder. Default: runs/compare-CONFIG.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the comparison. Default: runs/compare-CONFIG.")] = None,
     workers: WorkerCount = None,
 ) -> None:
-    """Train several policies on the same seeds and the same data split: one table, one figure.
+    """Train several policies on the same seeds and the same data split, and write one table and one figure.
 
-    Call it again to go on where it was stopped: finished runs are not repeated.
+    Run the command again to resume a stopped comparison: finished runs are not repeated.
 
     Example: fl_app compare fashion-onebit --policies fair-k,top-k,top-rand --seeds 1,2,3
     """
@@ -155,7 +158,7 @@ def compare(
 
 @app.command()
 def report(run: Run, as_json: Json = False) -> None:
-    """Draw the pictures of a run and write its report.html, finished or not.
+    """Draw the figures of a run, finished or not, and write its report.html.
 
     Example: fl_app report runs/my-run
     """
@@ -184,7 +187,7 @@ def _seeds(text: str) -> list[int]:
     try:
         return [int(seed) for seed in text.split(",")]
     except ValueError:
-        raise ConfigError(f"--seeds {text}: write numbers with commas between, for example 1,2,3") from None
+        raise ConfigError(f"--seeds {text}: write numbers separated by commas, for example 1,2,3") from None
 
 
 link_commands.register(app)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the commands of `fl_app` share: options, settings, a run with its progress, the result, errors in a sentence."""
+"""Provide what the commands of `fl_app` share: options, settings, a run with progress, results and clear errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fl_app.runs.run_folder import RunFolder
 
 Config = Annotated[
-    str | None, typer.Argument(help="A TOML file, or the name of one that comes with gr-oac. Default: quickstart.")
+    str | None, typer.Argument(help="A TOML file, or the name of a config that comes with gr-oac. Default: quickstart.")
 ]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change a setting.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object; all else goes to stderr.")]
@@ -39,7 +39,7 @@ Train = Callable[
 ]
 
 
-# Settings that have an option of their own.
+# Settings that have their own option.
 _OPTIONS = {"run.workers": "--workers", "air.name": "--air", "run.device": "--device", "data.root": "--data-root"}
 
 
@@ -55,9 +55,9 @@ def train_and_show(
     train: Train | None = None,
     again: Callable[[Path], str] = lambda path: shlex.join(["fl_app", "resume", str(path)]),
 ) -> None:
-    """A run from its folder's last checkpoint, or from the beginning, and what it came to.
+    """Run from the folder's last checkpoint, or from the beginning, and show the result.
 
-    again: the command that goes on with the run in a folder.
+    `again` makes the command that resumes the run in a folder.
     """
     result = run_loop(settings, folder, settings.selection.policy, lambda: again(folder.path), train)
     from fl_app.runs.report import result_table
@@ -74,9 +74,16 @@ def run_loop(
     train: Train | None = None,
     schedule: Schedule | None = None,
 ) -> dict[str, Any]:
-    """One run to its end, with its report; a run that is stopped ends the command.
+    """Play one run to its end and write its report; exit if the run is stopped.
 
-    again: makes the command that goes on with what was stopped. schedule: of the runs that this one is part of.
+    Parameters
+    ----------
+    again
+        Makes the command that resumes a stopped run.
+    train
+        Plays the rounds; by default all clients are computed on this machine.
+    schedule
+        Schedule of the comparison that this run is part of.
     """
     from fl_app.cli.progress import RunProgress
     from fl_app.engine.pool import WorkerError
@@ -93,7 +100,7 @@ def run_loop(
     say(f"{folder.path}: {settings.headline()}" + (f"; going on after round {done}" if done else ""))
     result, words = None, ""
     try:
-        # The signals first, and given back last: closing the progress bar takes its time, too.
+        # The signal handlers are set first and restored last, as closing the progress bar takes some time, too.
         with stop_on_signal() as stop:
             try:
                 with RunProgress(Console(stderr=True), settings.run.rounds, done, title, schedule) as progress:
@@ -127,7 +134,7 @@ def say(text: str) -> None:
 
 
 class _Lines(logging.Handler):
-    """A line on stderr for each record; in a file, one that is not broken at column 80."""
+    """Write one line to stderr for each record; in a file the line is not broken at column 80."""
 
     def emit(self, record: logging.LogRecord) -> None:
         say(f"{record.levelname.lower()}: {self.format(record)}")
@@ -135,7 +142,7 @@ class _Lines(logging.Handler):
 
 @contextmanager
 def clear_errors() -> Iterator[None]:
-    """What users can put right is said in a sentence, with exit code 2 for settings and 1 for the rest."""
+    """Report errors that users can correct in one sentence; the exit code is 2 for settings and 1 for the rest."""
     console = Console(stderr=True)
     handler = RichHandler(console=console) if console.is_terminal else _Lines()
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler])
@@ -155,5 +162,5 @@ def clear_errors() -> Iterator[None]:
 
 
 def _is_ours(error: Exception) -> bool:
-    """Errors of the system (a full disk, say) and those that this package words itself."""
+    """Say whether the message is made for users: errors of the system (a full disk, say) and of this package."""
     return isinstance(error, OSError) or type(error).__module__.split(".")[0] == "fl_app"

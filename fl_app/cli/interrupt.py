@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Ctrl-C (SIGINT) and SIGTERM do to a command: both do the same, and the exit status is 130.
+"""Handle Ctrl-C (SIGINT) and SIGTERM: both have the same effect, and the exit status is 130.
 
-- Before a run and after it the process ends at once, with one line (`end_at_once`).
+- Before and after a run, a signal ends the process at once, with one line (`end_at_once`).
 - While a run starts, until its first round is over, KeyboardInterrupt unwinds it, so that radios are switched off.
-- Then the first signal finishes the round and saves, and the second one unwinds (`stop_on_signal`).
+- After that, the first signal finishes the round and saves, and the second one unwinds the run (`stop_on_signal`).
 - A signal while a run unwinds ends the process at once.
 
-Imports nothing that takes time: `fl_app.__main__` needs this module before everything else.
+This module imports nothing slow: `fl_app.__main__` needs it before everything else.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-EXIT_CODE = 130  # as a shell reports a program that Ctrl-C ended
+EXIT_CODE = 130  # exit status that a shell reports for a program that Ctrl-C ended
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_SHOW_CURSOR = "\x1b[?25h"  # a progress bar hides it
+_SHOW_CURSOR = "\x1b[?25h"  # a progress bar hides the cursor
 
 
 def end_at_once(words: str = "stopped") -> None:
-    """From here on a signal ends the process with these words on stderr. Only the main thread may call this.
+    """Let a signal end the process from now on, with these words on stderr. Only the main thread may call this.
 
-    An exception would not do: while modules are imported it can be lost, or come out as another one.
+    An exception would not do: during an import it can be lost, or can appear as another exception.
     """
     for number in SIGNALS:
         signal.signal(number, lambda _number, _frame: leave(words))
@@ -40,11 +40,11 @@ def guard_process() -> None:
     """End at once on a signal, from the first line of the program to the last one of the interpreter."""
     end_at_once()
     sys.unraisablehook = _unraisable
-    atexit.register(_ignore)  # registered first, so it is called last: then nothing is left that could be stopped
+    atexit.register(_ignore)  # registered first, so called last, when nothing is left to stop
 
 
 def leave(words: str) -> NoReturn:
-    """End this process, now. Child processes end by themselves, since their pipes close."""
+    """End this process now. Child processes end by themselves, since their pipes close."""
     if words:
         write_line(words)
     os._exit(EXIT_CODE)
@@ -58,7 +58,7 @@ def write_line(words: str) -> None:
 
 
 class Stop:
-    """Was the run asked to stop? Call it to know."""
+    """Say whether the run was asked to stop; call the object to find out."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
@@ -68,7 +68,7 @@ class Stop:
         return self._asked
 
     def finish_rounds(self) -> None:
-        """From here on there is something to keep: the first signal no longer unwinds the run."""
+        """Note that there is something to keep, so that the first signal no longer unwinds the run."""
         self._finishes_rounds = True
 
     def on_signal(self, _number: int, _frame: FrameType | None) -> None:
@@ -78,13 +78,15 @@ class Stop:
             self._asked = self._unwinding = True
             raise KeyboardInterrupt
         self._asked = True
-        self._tell("finishing this round; once more stops at once")
+        self._tell("finishing this round; a second signal stops at once")
 
 
 @contextmanager
 def stop_on_signal(tell: Callable[[str], None] = write_line) -> Iterator[Stop]:
-    """While inside, SIGINT and SIGTERM are for the yielded `Stop`. Elsewhere than in the main thread, where Python
-    delivers no signals, it stays False."""
+    """Direct SIGINT and SIGTERM to the yielded `Stop` inside the context.
+
+    In other threads than the main one, in which Python delivers no signals, the `Stop` stays False.
+    """
     stop = Stop(tell)
     if threading.current_thread() is not threading.main_thread():
         yield stop
@@ -99,7 +101,7 @@ def stop_on_signal(tell: Callable[[str], None] = write_line) -> Iterator[Stop]:
 
 @contextmanager
 def blocked_for_children() -> Iterator[None]:
-    """Processes that are started inside never see these signals: they end with us, by the end of their pipe."""
+    """Block these signals in processes that are started inside; they end when their pipe to this process closes."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
@@ -108,7 +110,7 @@ def blocked_for_children() -> Iterator[None]:
 
 
 def _unraisable(unraisable: sys.UnraisableHookArgs) -> None:
-    """Python drops an exception that is raised in a finaliser: a signal must not be lost that way."""
+    """End the process on a signal in a finaliser; Python drops an exception there, and the signal would be lost."""
     if isinstance(unraisable.exc_value, KeyboardInterrupt):
         leave("stopped")
     sys.__unraisablehook__(unraisable)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A run as it goes: a live bar on a terminal, plain lines elsewhere. Both go to stderr."""
+"""Show the progress of a run on stderr: a live bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from rich.text import Text
 
 from fl_app.runs.metrics import RoundFigures
 
-FIGURES_COLUMNS = 68  # what a line takes besides title and bar
-ALL_RUNS_COLUMNS = 12  # and the time that all runs still take
+FIGURES_COLUMNS = 68  # columns that a line takes besides title and bar
+ALL_RUNS_COLUMNS = 12  # columns of the remaining time of all runs
 
 
 def percent(share: float | None) -> str:
@@ -28,17 +28,17 @@ def clock(seconds: float) -> str:
 
 
 class _Eta(ProgressColumn):
-    """What the mean round says of the rounds to come: rich's own estimate forgets the rounds that evaluate."""
+    """Show the time left by the mean round; rich's own estimate ignores earlier rounds, such as those that evaluate."""
 
     def render(self, task: Task) -> Text:
         return Text(f"ETA {task.fields['eta']}", style="cyan")
 
 
 class Schedule:
-    """Several runs, one after the other: how long do all of them still take?"""
+    """Estimate the remaining time of several runs, one after the other."""
 
     def __init__(self, rounds: Sequence[int]) -> None:
-        """`rounds` is what each run has left."""
+        """Take the number of rounds that each run has left."""
         self._left = list(rounds)
         self._seconds, self._rounds = 0.0, 0
         self._run = -1
@@ -47,15 +47,15 @@ class Schedule:
         self._run += 1
 
     def timed(self, seconds: float, rounds_left: int) -> float:
-        """One more round took so long, and its run has these left; returns the seconds until all runs are over."""
+        """Add a round of this duration, and return the seconds that all runs still take."""
         self._seconds, self._rounds = self._seconds + seconds, self._rounds + 1
         return self._seconds / self._rounds * (rounds_left + sum(self._left[self._run + 1 :]))
 
 
 class RunProgress:
-    """Shows each round. Use as a context; pass `show` to the training loop.
+    """Show each round. Use it as a context manager, and pass `show` to the training loop.
 
-    The time to come is estimated from the rounds after the first one, which waits for data, processes and radios.
+    The remaining time is estimated without the first round, which waits for data, processes and radios.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class RunProgress:
         self._dropped = 0
         self._bar: Progress | None = None
         if console.is_terminal:
-            # The figures are what people look at, so the bar takes what they leave: rich cuts what does not fit.
+            # The figures matter most, so the bar takes the room that they leave: rich cuts what does not fit.
             left = console.width - FIGURES_COLUMNS - len(title) - (ALL_RUNS_COLUMNS if schedule else 0)
             self._bar = Progress(
                 TextColumn("{task.description}"),
@@ -81,7 +81,7 @@ class RunProgress:
             self._task = self._bar.add_task(title, total=rounds, completed=rounds_done, figures="starting", eta="-")
 
     def show(self, row: RoundFigures) -> None:
-        """Take one more round into account."""
+        """Show one more round."""
         done = row.round + 1
         self._dropped += row.dropped_clients
         if row.test_accuracy is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The bench on one screen: clients, what they do, the round, the figures."""
+"""Show the bench on one screen: the clients with their states, the round and the figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STYLES = {"working": "cyan", "answered": "green", "ready": "green", "absent": "
 
 
 class Screen:
-    """Takes the server's events and shows where the run stands."""
+    """Take the server's events and show the state of the run."""
 
     def __init__(self, settings: Settings, run: str) -> None:
         self._settings, self._run = settings, run
@@ -34,7 +34,7 @@ class Screen:
         self.result: dict[str, Any] | None = None
 
     def take(self, event: dict[str, Any]) -> None:
-        """One event of the server: a status, a round's figures, the result."""
+        """Take one event of the server: a status, the figures of a round, or the result."""
         kind = event.pop("event", None)
         if kind == "status":
             self._clients, self._counts = event["clients"], event["counts"]
@@ -47,11 +47,11 @@ class Screen:
                 self._lines.append(self._figures())
 
     def ended(self, client: int, code: int) -> None:
-        """A client's process is gone, before the run was over."""
+        """Note that a client's process ended before the run was over."""
         if client not in self._ended:
             self._ended[client] = code
             self._lines.append(
-                f"client {client} ended with code {code}, too often to be started again; the others go on"
+                f"client {client} ended with code {code}, too often to be started again; the other clients go on"
             )
 
     def note(self, text: str) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the real CIFAR-10 is on this machine, if it is there at all.
+"""Find the real CIFAR-10 on this machine.
 
 The environment variable ``GR_OAC_CIFAR10`` names it: a tar archive of the folder cifar-10-batches-py, the folder that
-holds this folder, or the folder itself. Without it, an archive beside the repository is taken if there is any.
+holds this folder, or the folder itself. Without the variable, an archive beside the repository is used if it exists.
 """
 
 import os
@@ -19,7 +19,7 @@ BATCHES = "cifar-10-batches-py"
 
 
 class NoCifar10Error(Exception):
-    """It is not here; the message says what to set."""
+    """CIFAR-10 is not on this machine; the message says what to set."""
 
 
 def cifar10_folder(cache):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Running flowgraphs in tests: everything has a time limit, so that a block which raises or hangs fails the test."""
+"""Run flowgraphs in tests with a time limit, so that a block that raises or hangs fails the test."""
 
 import contextlib
 import threading
@@ -20,7 +20,7 @@ def wait(top_block, seconds=DEADLINE_SECONDS):
 
 
 def run(top_block, seconds=DEADLINE_SECONDS):
-    """Run a flowgraph that ends by itself; a hanging one fails the test instead of stopping it."""
+    """Run a flowgraph that ends by itself; a hanging one fails the test and does not block it."""
     top_block.start()
     if not wait(top_block, seconds):
         top_block.stop()
@@ -29,7 +29,7 @@ def run(top_block, seconds=DEADLINE_SECONDS):
 
 @contextlib.contextmanager
 def running(top_block, seconds=DEADLINE_SECONDS):
-    """A flowgraph that is stopped on the way out."""
+    """Run a flowgraph inside the context, and stop it at the end."""
     top_block.start()
     try:
         yield
@@ -41,12 +41,12 @@ def running(top_block, seconds=DEADLINE_SECONDS):
 
 
 def post(block, port, message):
-    """Hand a message to a block as if another had sent it."""
+    """Hand a message to a block as if another block had sent it."""
     block.to_basic_block()._post(pmt.intern(port), message)
 
 
 class Messages:
-    """What a message port sends."""
+    """Store the messages of a message port."""
 
     def __init__(self, top_block, block, port):
         self._store = blocks.message_debug()
@@ -63,7 +63,7 @@ class Messages:
 
 
 def tags(sink, *names):
-    """(offset, name, value) of a vector sink's tags in order, of these names or all."""
+    """Return (offset, name, value) of a vector sink's tags in order, of these names or of all."""
     found = [(tag.offset, pmt.symbol_to_string(tag.key), pmt.to_python(tag.value)) for tag in sink.tags()]
     return sorted(tag for tag in found if not names or tag[1] in names)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""In which order do tests run?"""
+"""Order the tests of a run."""
 
 
 def early_first(items, workers, is_early):
-    """Return the items in a new order: cut into one run per worker, each run begins with its share of the early ones.
+    """Return the items in a new order: one run per worker, and each run begins with its share of the early items.
 
     The order within the early items, and within the others, stays.
     """
@@ -12,7 +12,7 @@ def early_first(items, workers, is_early):
     ordered, taken = [], 0
     for worker in range(workers):
         first = early[worker::workers]
-        # xdist cuts the list at these places.
+        # pytest-xdist cuts the list at these places.
         room = len(items) * (worker + 1) // workers - len(items) * worker // workers
         more = max(0, room - len(first)) if worker + 1 < workers else len(others)
         ordered += first + others[taken : taken + more]

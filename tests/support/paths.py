@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the repository is."""
+"""Give the path of the repository."""
 
 from pathlib import Path
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""TCP ports that nobody else takes between the moment a test asks for them and the moment it listens on them.
+"""Reserve TCP ports that no other process takes before the test listens on them.
 
-The kernel hands out ports of its own range to whoever asks for any port, so a free port of that range may be gone a
-moment later. These ports lie below that range, and a lock on a file keeps other test processes away from them for as
-long as this process lives.
+The kernel gives ports of its own range to any process that asks for any port, so that a free port of that range may be
+taken a moment later. The ports here lie below that range, and a file lock keeps other test processes away from them for
+as long as this process lives.
 """
 
 import fcntl
@@ -13,9 +13,9 @@ import socket
 import tempfile
 from pathlib import Path
 
-_BLOCK = 50  # ports under one lock
+_BLOCK = 50  # number of ports under one lock
 _FIRST, _STOP = 20_000, 32_000
-_locks = []  # open files: a lock is gone with its file
+_locks = []  # open files: a lock ends when its file is closed
 _reserved = iter(())
 
 

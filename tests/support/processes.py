@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Programs that a test starts, watches and ends, and what the kernel says about their children."""
+"""Start, watch and end programs in tests, and ask the kernel about their children."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ FL_APP = [sys.executable, "-m", "fl_app"]
 
 
 def is_running(pid):
-    """Tell whether a process runs; one that has ended and was not waited for does not."""
+    """Return whether a process runs; a process that has ended but was not waited for does not run."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -21,7 +21,7 @@ def is_running(pid):
 
 
 def children_of(pid):
-    """Return the children of a process, from the kernel's own list; none for a process that is gone."""
+    """Return the children of a process from the kernel's own list; none for a process that has ended."""
     try:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except (FileNotFoundError, ProcessLookupError):
@@ -39,19 +39,19 @@ def assert_all_end(pids):
 
 
 class Program:
-    """A program in a process group of its own, whose output goes to two files.
+    """Run a program in its own process group; its output goes to two files.
 
-    Use it as a context manager, or through the fixture ``start``: the program and all that it started are killed in
-    the end. Files, unlike pipes, never fill up, and can be read while the program runs.
+    Use it as a context manager, or through the fixture ``program``: the program and all processes that it started are
+    killed at the end. Files, unlike pipes, never fill up, and can be read while the program runs.
 
     Parameters
     ----------
     command : list
-        Its words are turned into text.
+        Words of the command; each is converted to text.
     folder : Path
-        For the files, which are named after ``name``.
+        Folder of the two files, which are named after ``name``.
     options
-        For ``subprocess.Popen``.
+        Options of ``subprocess.Popen``.
     """
 
     def __init__(self, command, folder, name="program", **options):
@@ -63,12 +63,12 @@ class Program:
 
     @property
     def out(self):
-        """What it wrote to its standard output so far."""
+        """Return what the program has written to its standard output so far."""
         return self.out_file.read_text()
 
     @property
     def err(self):
-        """What it wrote to its standard error so far."""
+        """Return what the program has written to its standard error so far."""
         return self.err_file.read_text()
 
     @property
@@ -80,18 +80,18 @@ class Program:
         return self.process.poll() is None
 
     def says(self, words, count=1):
-        """Wait until it has written these words so many times; the test fails if it ends before."""
+        """Wait until the program has written these words `count` times; the test fails if the program ends before."""
         self.reaches(lambda: self.text.count(words) >= count, f"{words!r} from {self.process.args}")
 
     def reaches(self, condition, what):
-        """Wait for a condition; the test fails if the program ends before. Return the condition's value."""
+        """Wait for a condition and return its value; the test fails if the program ends before."""
         return self.until(lambda: condition() or not self.is_running, what) and self._still(condition, what)
 
     def until(self, condition, what):
         return until(condition, what, hint=lambda: self.text)
 
     def _still(self, condition, what):
-        value = condition()  # once more: what it wrote last counts
+        value = condition()  # once more, as the program's last output counts
         assert value, f"ended with code {self.process.returncode} before {what}\n{self.text}"
         return value
 
@@ -100,21 +100,21 @@ class Program:
         os.kill(self.pid, number)
 
     def send_to_all(self, number):
-        """Send a signal to its process group, as a terminal does."""
+        """Send a signal to the program's process group, as a terminal does."""
         os.killpg(self.pid, number)
 
     def wait(self, seconds=DEADLINE_SECONDS):
-        """Wait for its end and return the exit code."""
+        """Wait for the end of the program and return its exit code."""
         until(lambda: not self.is_running, f"the end of {self.process.args}", seconds, hint=lambda: self.text)
         return self.process.returncode
 
     def kill(self):
-        """Kill it as ``kill -9`` does, and wait until it is gone."""
+        """Kill the program as ``kill -9`` does, and wait for its end."""
         self.process.kill()
         self.process.wait()
 
     def close(self):
-        """Kill it and all that it started."""
+        """Kill the program and all processes that it started."""
         for pid in [*family_of(self.pid), self.pid]:
             if is_running(pid):
                 os.kill(pid, signal.SIGKILL)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What tests ask of virtual Plutos after programs have used them."""
+"""Check virtual Plutos after programs have used them."""
 
 from dataclasses import replace
 
@@ -7,9 +7,9 @@ from oac_blocks.radio.virtual.iiod.settings import RadioSettings
 
 
 def assert_as_found(served):
-    """Every radio is as after power-on, except that its tones are off; so nothing is sent.
+    """Assert that every radio is as after power-on, except that its tones are off, so that it sends nothing.
 
-    A synthesiser comes back to a frequency within its step (3 Hz). An automatic gain is the device's own affair.
+    A synthesiser returns to a frequency within its step (3 Hz). The device chooses an automatic gain by itself.
     """
     fresh = RadioSettings(tones_on=False)
     for node in served.air.nodes:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is costly to make is made once for all of pytest's workers."""
+"""Make costly things once for all of pytest's workers."""
 
 import fcntl
 import os
@@ -14,7 +14,7 @@ def made_once(tmp_path_factory, name, make):
     with (shared / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.exists():
-            shutil.rmtree(folder, ignore_errors=True)  # of a worker that failed
+            shutil.rmtree(folder, ignore_errors=True)  # left by a worker that failed
             folder.mkdir()
             make(folder)
             done.touch()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Complex signals and how far two of them are apart."""
+"""Make complex signals and measure the difference of two signals."""
 
 import numpy as np
 

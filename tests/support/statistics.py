@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a mean is what theory says, with a bound that does not loosen as the fault grows.
+"""Check a mean against theory, with a bound that does not loosen as the fault grows.
 
-A standard error that is taken from the measured values alone grows with whatever is wrong with them. Here the standard
-deviation counts up to the largest one that theory allows, and no farther.
+A standard error that is taken from the measured values alone grows with any fault in them. Here the standard deviation
+counts up to the largest one that theory allows, and no farther.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ def share_std(share):
 
 
 def assert_mean(values, expected, most_std, standard_errors=3.0):
-    """Assert that the mean of independent values is the expected one within so many standard errors.
+    """Assert that the mean of independent values is the expected one within a number of standard errors.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def assert_mean(values, expected, most_std, standard_errors=3.0):
     most_std : float or array
         The largest standard deviation that theory allows for one value.
     standard_errors : float
-        How far off the mean may be.
+        Largest deviation of the mean, in standard errors.
     """
     values = np.asarray(values, np.float64)
     scatter = np.minimum(values.std(axis=0, ddof=1), most_std)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How much a round's share of wrong votes scatters about its mean, from the channel model alone.
+"""Compute how much a round's share of wrong votes scatters about its mean, from the channel model alone.
 
 All votes of a round share its fading, so the scatter between rounds is larger than that of independent votes. A test
-that takes the scatter from what it measures has a bound that loosens as the fault grows; this one does not.
+that takes the scatter from its own measurements has a bound that loosens as the fault grows; this bound does not.
 """
 
 from functools import cache
@@ -13,7 +13,7 @@ import numpy as np
 EVA_NS = np.array([0, 30, 150, 310, 370, 710, 1090, 1730, 2510])
 EVA_DB = np.array([0.0, -1.5, -1.4, -3.6, -0.6, -9.1, -7.0, -12.0, -16.9])
 SAMPLE_RATE_HZ, FFT_SIZE, PAIRS, DC_NULLS = 20e6, 256, 96, 8
-ROUNDS = 400  # drawn: the standard deviation is then known to 4 %
+ROUNDS = 400  # rounds that are drawn; the standard deviation is then known to 4 %
 
 
 @cache
