@@ -28,7 +28,9 @@ _AIRS: dict[str, Callable[[AirSettings, int, int], Air]] = {
 }
 
 
-def make_air(settings: AirSettings, n_clients: int, seed: int, radios: RadiosSection | None = None) -> Air:
+def make_air(
+    settings: AirSettings, n_clients: int, seed: int, radios: RadiosSection | None = None, min_clients: int = 1
+) -> Air:
     """Make the air that ``settings.name`` names, for clients 0 to n_clients - 1; the air is not opened.
 
     Parameters
@@ -41,6 +43,8 @@ def make_air(settings: AirSettings, n_clients: int, seed: int, radios: RadiosSec
         Seed of the run.
     radios
         Section [radios] of the config, for the air 'pluto'.
+    min_clients
+        Fewest clients whose votes must be heard in a burst of radios.
     """
     if settings.name not in ("ideal", "fading") and not len(null_bins(settings.numerology())):
         _log.warning(
@@ -61,7 +65,7 @@ def make_air(settings: AirSettings, n_clients: int, seed: int, radios: RadiosSec
             )
         from fl_app.air.live.pluto import PlutoAir
 
-        return PlutoAir(settings, n_clients, seed, radios)
+        return PlutoAir(settings, n_clients, seed, radios, min_clients)
     if settings.name == "gnuradio":
         try:
             from fl_app.air.live.gnuradio import GnuradioAir

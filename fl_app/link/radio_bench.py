@@ -49,6 +49,7 @@ class RadioBench:
         self._fresh_until = float("-inf")
         self._decisions: dict[Call, Decision] = {}  # the last few
         self._states: tuple[str, ...] = ()
+        self._reported: dict[int, tuple[str, ...]] = {}  # states after each of the last few rounds
         self._bad = 0
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._next, self._soft_votes, self._report = (
@@ -74,7 +75,12 @@ class RadioBench:
             self.decided = now
         while len(self._decisions) > KEPT_DECISIONS:
             del self._decisions[next(iter(self._decisions))]
-        self._states = reports[-1].states if reports else self._states
+        for report in reports:
+            if self._reported and report.round < max(self._reported):
+                self._reported.clear()  # the flowgraph was started anew and counts from 0
+            self._reported[report.round] = self._states = report.states
+        while len(self._reported) > KEPT_DECISIONS:
+            del self._reported[next(iter(self._reported))]
         for waveform in (*(report.waveform for report in reports), *(decision.waveform for decision in decisions)):
             self._waveform = waveform or self._waveform
         if reports or decisions or calls:
@@ -93,9 +99,15 @@ class RadioBench:
         takes_part = [client in clients for client in range(self._n_clients)]
         _push(self._ballot, flow_messages.ballot(call, votes, takes_part))
 
-    def able(self, clients: Collection[int]) -> int:
-        """How many of these clients have a radio that may send votes, as far as is known."""
-        return sum(self.state_of(client) in (TRACKING, "") for client in clients)
+    def able(self, clients: Collection[int], call: Call) -> list[int]:
+        """Return which of these clients had a radio that was able to send votes when this round began.
+
+        The report of a round that is over may come before or behind its soft votes: they are on two sockets. So the
+        newest report from before the round counts. Clients of which nothing was heard count as able.
+        """
+        before = [states for number, states in self._reported.items() if number < call.round]
+        states = before[-1] if before else self._states
+        return [client for client in clients if client >= len(states) or states[client] == TRACKING]
 
     def state_of(self, client: int) -> str:
         """Of its radio; empty as long as nothing was heard."""

@@ -21,11 +21,11 @@ from fl_app.air.live.flow_bursts import CarriedBurst, uplink_in_bursts
 from fl_app.air.live.flow_messages import Decision
 from fl_app.air.settings import AirSettings
 from fl_app.link.radio_bench import RadioBench
+from oac_blocks.rounds.delivery import Delivery, DeliveryRules
 from oac_blocks.rounds.messages import Call
 
 _log = logging.getLogger(__name__)
 
-PARTIAL_ROUNDS = 3  # rounds of the radios that lack a client's votes before such a round is taken
 SILENT_SECONDS = 60.0  # seconds without a message before the flowgraph counts as dead
 FRUITLESS_SECONDS = 30.0  # seconds with too few votes before a flowgraph that sends messages is given up
 OVERTAKEN_SECONDS = 0.5  # seconds that a decision may come after the next call: they are on two sockets
@@ -103,47 +103,49 @@ class RadioAir(Air):
         return dataclasses.replace(uplink, air_seconds=air_seconds)
 
     def _burst(self, t: int, clients: Collection[int], first: int, stop: int) -> Decision:
-        self._started, partial = time.monotonic(), 0
-        needed = min(self._min_clients, len(clients))
+        self._started = time.monotonic()
+        rules = DeliveryRules(self._min_clients, most_seconds=FRUITLESS_SECONDS)
+        delivery = Delivery(clients, stop - first, rules)
         while True:
-            call = self._await_call()
+            call = self._await_call(delivery)
             self._bench.announce(call, stop - first, clients)
             self._clients.transmit(
                 clients, t, {"radio_round": call.round, "run": call.run, "first": first, "stop": stop}
             )
-            decision = self._await_decision(call)
+            decision = self._await_decision(call, delivery)
             self._refuse_a_fault()
-            heard = len(decision.heard) if decision is not None else 0
-            if decision is None or decision.soft_votes.size != stop - first or heard < max(1, needed):
+            if decision is None:
                 continue
-            if heard >= self._bench.able(clients) or partial == PARTIAL_ROUNDS:
+            able = self._bench.able(clients, call)
+            verdict, _ = delivery.judge(decision.heard, decision.soft_votes.size, able)
+            if verdict == "accept":
                 return decision
-            partial += 1
 
-    def _await_call(self) -> Call:
-        """A round that the radios want votes for, while there is time to bring them."""
+    def _await_call(self, delivery: Delivery) -> Call:
+        """Return a round that the radios want votes for, while there is time to bring them."""
         while (call := self._bench.fresh_call()) is None:
-            self._wait()
+            self._wait(delivery)
         return call
 
-    def _await_decision(self, call: Call) -> Decision | None:
-        """What became of a round; None if another is called for and nothing did."""
+    def _await_decision(self, call: Call, delivery: Delivery) -> Decision | None:
+        """Return what became of a round; None if another one is called for and nothing was heard of this one."""
         overtaken = float("inf")
         while (decision := self._bench.decision_of(call)) is None:
             if self._bench.last_call != call:
                 overtaken = min(overtaken, time.monotonic())
             if time.monotonic() - overtaken > OVERTAKEN_SECONDS:
                 return None
-            self._wait()
+            self._wait(delivery)
         return decision
 
-    def _wait(self) -> None:
-        """For a moment."""
+    def _wait(self, delivery: Delivery) -> None:
+        """Let messages in for a moment; an error if the radios are silent, or live and bring too few votes."""
         now = time.monotonic()
         self._refuse_a_fault()
         if now - max(self._started, self._bench.heard) > SILENT_SECONDS:
             raise UplinkError(self._bench.complaint(SILENT_SECONDS))
-        if now - self._started > FRUITLESS_SECONDS and now - self._bench.heard < FRUITLESS_SECONDS:
+        lives = now - self._bench.heard < FRUITLESS_SECONDS
+        if lives and delivery.wait(now - self._started).verdict == "give up":
             raise TooFewVotersError(self._bench.complaint(FRUITLESS_SECONDS))
         self._clients.listen(now - max(self._started, self._bench.decided))
 

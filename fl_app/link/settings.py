@@ -27,7 +27,9 @@ class LinkSection(Section):
         min_length=1,
         description="where the server listens: tcp://HOST:PORT, ipc://PATH",
     )
-    min_clients: int = Field(1, ge=1, description="answers that a round needs to count; otherwise it is repeated")
+    min_clients: int = Field(
+        1, ge=1, description="answers, and on radios clients heard, that a round needs to count, or it is repeated"
+    )
     join_seconds: float = Field(60.0, gt=0, description="seconds for which the first round waits for all N clients")
     round_seconds: float = Field(60.0, gt=0, description="seconds until a round's deadline; later answers do not count")
     patience_seconds: float = Field(600.0, gt=0, description="seconds with fewer than min_clients before the run ends")

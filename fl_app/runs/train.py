@@ -180,7 +180,7 @@ def train(
             raise RunError(f"{folder.path} was trained on other data or other weights than its config.toml makes now")
         workers.assign(prepared.task, settings.clients.n, prepared.data_of, prepared.test)
         n_clients = settings.clients.n
-        air = air or make_air(settings.air, n_clients, settings.run.seed, settings.radios)
+        air = air or make_air(settings.air, n_clients, settings.run.seed, settings.radios, settings.link.min_clients)
         training = Training(prepared.server, workers, air, prepared.buffers, n_clients)
         if checkpoint is not None:
             training.restore(checkpoint)

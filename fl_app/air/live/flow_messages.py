@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from oac_blocks.blocks.support import pdus
 from oac_blocks.blocks.support.pmt_bytes import deserialise, serialise
+from oac_blocks.dsp.checks import integer
 from oac_blocks.dsp.waveform.round_layout import agreed_in
 from oac_blocks.rounds.messages import Call, call_of, numbers_in
 
@@ -29,6 +30,7 @@ class Decision(NamedTuple):
 class Report(NamedTuple):
     """What the calibrator knows of the clients' radios, and the flowgraph's waveform as in ``Decision``."""
 
+    round: int  # that the calibrator has heard last
     states: tuple[str, ...]
     waveform: Mapping[str, float]
 
@@ -60,7 +62,7 @@ def read_report(message: bytes) -> Report:
     states = about.get("states")
     if not isinstance(states, str):
         raise ValueError("a report must have states")
-    return Report(tuple(states.split(", ")), agreed_in(about))
+    return Report(integer("round", about.get("round"), -1), tuple(states.split(", ")), agreed_in(about))
 
 
 def payload(call: Call, client: int, votes: npt.NDArray[np.int8]) -> bytes:

@@ -9,6 +9,7 @@ client whose radio is gone does not vote, and the others go on.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from oac_blocks.bench.threads.radios import Alignment, RadioPlan, align
 from oac_blocks.dsp.checks import integer, require
 from oac_blocks.loop.closed_loop import LoopSettings
 from oac_blocks.radio.base import RadioError
+from oac_blocks.rounds.delivery import Delivery, DeliveryRules
 
 if TYPE_CHECKING:
     from oac_blocks.bench.config import RadiosSection
@@ -38,7 +40,10 @@ class PlutoError(RuntimeError):
 class PlutoAir(Air):
     """Schemes that need no phase. ``open`` looks for the radios and aligns them; a resumed run calibrates anew."""
 
-    def __init__(self, settings: AirSettings, n_clients: int, seed: int, radios: RadiosSection) -> None:
+    def __init__(
+        self, settings: AirSettings, n_clients: int, seed: int, radios: RadiosSection, min_clients: int = 1
+    ) -> None:
+        """min_clients: a burst counts if the votes of so many clients are heard."""
         self.n_clients = integer("n_clients", n_clients, 1, MAX_CLIENTS)
         integer("seed", seed, 0)
         count = len(radios.clients)
@@ -46,6 +51,7 @@ class PlutoAir(Air):
         self.settings, self.scheme = settings, settings.scheme
         self.alignment: Alignment | None = None
         self._radios = radios
+        self._rules = DeliveryRules(min_clients, most_rounds=radios.patience_rounds)
         self._plan = RadioPlan.of(radios, settings.sample_rate_hz)
         self._bench: Bench | None = None
         self._close: Any = None
@@ -99,24 +105,28 @@ class PlutoAir(Air):
         ballots = ballots_of_all(values, numbers, self.n_clients)
 
         def send(first: int, stop: int) -> CarriedBurst:
-            outcome = self._send(np.ascontiguousarray(ballots[:, first:stop]))
+            outcome = self._send(np.ascontiguousarray(ballots[:, first:stop]), numbers.tolist())
             assert outcome.soft_votes is not None
             return CarriedBurst(outcome.soft_votes, outcome.snr_db, outcome.heard)
 
         return uplink_in_bursts(values.shape[1], numbers, self.settings, send)
 
-    def _send(self, votes: npt.NDArray[np.int8]) -> RoundOutcome:
-        """Rounds until one has carried the votes of somebody."""
+    def _send(self, votes: npt.NDArray[np.int8], clients: Sequence[int]) -> RoundOutcome:
+        """Play rounds until one of them counts; PlutoError if there are too many."""
         assert self._bench is not None
-        for _ in range(self._radios.patience_rounds):
+        delivery = Delivery(clients, votes.shape[1], self._rules)
+        while True:
             try:
                 outcome = self._last = self._bench.play(votes)
             except BenchError as error:
                 raise PlutoError(str(error)) from None
-            if outcome.soft_votes is not None:
+            entries = 0 if outcome.soft_votes is None else len(outcome.soft_votes)
+            verdict, reason = delivery.judge(outcome.heard, entries, outcome.able)
+            if verdict == "accept":
                 return outcome
-        states = Alignment(False, 0, outcome, self.tolerance_samples, np.nan, np.nan).reason(self._plan.clients)
-        raise PlutoError(f"no votes came through in {self._radios.patience_rounds} rounds of the radios: {states}")
+            if verdict == "give up":
+                last = Alignment(False, 0, outcome, self.tolerance_samples, np.nan, np.nan)
+                raise PlutoError(f"{reason}: {last.reason(self._plan.clients)}")
 
     def close(self) -> None:
         """Silence all radios and let go of them. An uplink after it begins anew."""

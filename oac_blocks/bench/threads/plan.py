@@ -169,6 +169,11 @@ class RoundOutcome:
         return tuple(n for n, one in enumerate(self.answers) if one is not None and one.sent == "payload")
 
     @property
+    def able(self) -> tuple[int, ...]:
+        """Clients that were to send votes when the round began: they were tracking."""
+        return tuple(order.client for order in self.plan.orders if order.mode == "payload")
+
+    @property
     def offset_samples(self) -> Floats:
         """Measured offsets of the clients that answered. NaN for the others: what is heard of them is noise."""
         answered = [one is not None for one in self.answers]

@@ -165,6 +165,28 @@ def test_with_two_of_three_radios_unplugged_the_votes_are_those_of_the_third():
         assert uplink.heard.tolist() == [0]
 
 
+def test_with_fewer_clients_than_needed_a_burst_is_given_up():
+    votes = np.ones((2, 100), np.int8)
+    with radios() as served:
+        settings = check(
+            {
+                "air": {"name": "pluto"},
+                "clients": {"n": 2},
+                "radios": section(served, patience_rounds=8),
+                "link": {"min_clients": 2},
+            },
+            "test",
+        )
+        with make_air(settings.air, 2, 1, settings.radios, settings.link.min_clients) as air:
+            assert air.uplink(votes, np.arange(2), 0).heard.tolist() == [0, 1]
+            served.fault("unplug 2 1000")
+            with pytest.raises(
+                PlutoError, match=r"in 8 rounds of the radios, and min_clients is 2: .*absent"
+            ):
+                air.uplink(votes, np.arange(2), 1)
+            assert air.uplink(votes[:1], np.arange(1), 2).heard.tolist() == [0]
+
+
 def test_a_dry_run_that_fails_is_refused_with_the_reason():
     with radios() as served:
         with pytest.raises(PlutoError, match=r"not ready: no Pluto at ip:127\.0\.0\.1:1: Connection refused"):
