@@ -19,6 +19,7 @@ from oac_blocks.dsp.checks import integer
 from oac_blocks.dsp.receive.acquisition import DEFAULT_FALSE_ALARM as CLIENT_FALSE_ALARM
 from oac_blocks.dsp.receive.detection import DEFAULT_FALSE_ALARM
 from oac_blocks.dsp.receive.server_stream import HeardRound, ServerStream
+from oac_blocks.dsp.receive.vote_units import energies_per_voter, voters_heard
 from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.dsp.waveform.round_layout import RoundLayout
 from oac_blocks.rounds.messages import listed, numbers_in
@@ -38,10 +39,12 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
 
     - ``expect`` in: ``round``, ``kind`` and optionally ``votes`` of the coming round. Without it rounds are counted on,
       each a payload of ``votes``. Its ``run`` and ``voters`` go on with the soft votes;
-    - ``soft_votes`` out, after a payload round: energy for less energy against each vote (float32), with ``round``,
-      ``snr_db`` (mean of the clients heard), ``trigger_sample`` and ``heard``, the clients whose votes are in them: of
-      those that ``voting`` of ``expect`` names, or of all, the ones that were heard ("0, 2");
-    - ``energies`` out, after a payload round: energy for + 1j energy against (complex64), of the first 4,096 votes;
+    - ``soft_votes`` out, after a payload round: energy for less energy against each vote (float32), in units of the
+      mean energy of a heard voter's subcarrier, with ``round``, ``snr_db`` (mean of the clients heard),
+      ``trigger_sample`` and ``heard``, the clients whose votes are in them: of those that ``voting`` of ``expect``
+      names, or of all, the ones that were heard ("0, 2");
+    - ``energies`` out, after a payload round: energy for + 1j energy against (complex64), of the first 4,096 votes, in
+      the same unit;
     - ``arrivals`` out, after every round and behind the other two: when and how strongly each client was heard.
 
     ``soft_votes`` and ``arrivals`` also carry the waveform's numbers, ``sample_rate_hz`` to ``groups``, so that whoever
@@ -205,21 +208,17 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
             }
             about |= self._stream.layout.agreed()
             about |= self._about.get(heard.round, {})
-            about["heard"] = listed(_voters_heard(heard, about.pop("voting", None)))
-            self.message_port_pub(pmt.intern("soft_votes"), pdus.make(heard.soft_votes, about))
-            some = heard.energies[:, :MOST_ENERGIES]
+            voting = numbers_in(about.pop("voting")) if "voting" in about else None
+            about["heard"] = listed(voters_heard(heard, voting))
+            energies = energies_per_voter(heard, voting)
+            self.message_port_pub(pmt.intern("soft_votes"), pdus.make(energies[0] - energies[1], about))
+            some = energies[:, :MOST_ENERGIES]
             both = (some[0] + 1j * some[1]).astype(np.complex64)
             self.message_port_pub(pmt.intern("energies"), pdus.make(both, {"round": heard.round}))
         arrivals: dict[str, Any] = {"round": heard.round, "kind": heard.kind, "trigger_sample": heard.trigger_sample}
         arrivals |= self._stream.layout.agreed()
         arrivals |= {name: pdus.float64_vector(getattr(heard, name)) for name in _VECTORS}
         self.message_port_pub(pmt.intern("arrivals"), pdus.notice(arrivals))
-
-
-def _voters_heard(heard: HeardRound, voting: str | None) -> list[int]:
-    """Return the clients that were heard and, if it is known who voted, that did."""
-    clients = np.flatnonzero(np.isfinite(heard.offset_samples)).tolist()
-    return clients if voting is None else [client for client in clients if client in numbers_in(voting)]
 
 
 def _early(early_samples: int, num: Numerology) -> int:

@@ -32,6 +32,7 @@ from oac_blocks.bench.threads.plan import BenchError, BenchSettings, RoundOutcom
 from oac_blocks.dsp.checks import require
 from oac_blocks.dsp.receive.client_stream import Status
 from oac_blocks.dsp.receive.server_stream import HeardRound, ServerStream
+from oac_blocks.dsp.receive.vote_units import energies_per_voter
 from oac_blocks.dsp.waveform.trigger import trigger
 from oac_blocks.loop.closed_loop import Answer, Arrivals, Loop, LoopSettings, Plan
 from oac_blocks.radio.base import Radio, RadioError
@@ -277,8 +278,8 @@ class Bench:
             trigger_at=under_way.trigger_at,
         )
         if heard is not None and heard.soft_votes is not None and outcome.voters:
-            soft = _in_units_of_a_client(heard)
-            outcome = dataclasses.replace(outcome, soft_votes=soft, snr_db=heard.mean_snr_db)
+            energies = energies_per_voter(heard, outcome.voters)
+            outcome = dataclasses.replace(outcome, soft_votes=energies[0] - energies[1], snr_db=heard.mean_snr_db)
         with self._changed:
             self._outcome = outcome
             self._changed.notify_all()
@@ -318,10 +319,3 @@ def _answer(client: int, status: Status) -> Answer:
     }
     correction = status.correction_samples or 0.0
     return Answer(client, status.round, status.epoch, status.sent, correction, **known)
-
-
-def _in_units_of_a_client(heard: HeardRound) -> npt.NDArray[np.float32]:
-    """Soft votes over the mean energy of a client's subcarrier, as every air gives them."""
-    assert heard.soft_votes is not None
-    powers = 10 ** (heard.power_db[np.isfinite(heard.power_db)] / 10)
-    return heard.soft_votes / np.float32(powers.mean()) if powers.size else heard.soft_votes

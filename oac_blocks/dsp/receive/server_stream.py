@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -63,6 +63,8 @@ class HeardRound:
     energies: npt.NDArray[np.float32] | None = None  # energies for and against each vote, (2, votes)
     # Mean SNR of the detected clients, all paths included, over the noise beside the band.
     mean_snr_db: float = math.nan
+    # Mean energy of a subcarrier of the sync symbols, less the noise: the sum over all clients that transmit.
+    sync_energy: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -321,8 +323,12 @@ class ServerStream:
             )
         )
         heard = int(np.count_nonzero(np.isfinite(found.power)))
-        mean_snr_db = burst_snr.snr_db([burst_snr.measure(done.samples, layout, self._early)], heard) if heard else None
-        return self._heard(done, columns, soft_votes, energies, math.nan if mean_snr_db is None else mean_snr_db)
+        if not heard:
+            return self._heard(done, columns, soft_votes, energies)
+        power = burst_snr.measure(done.samples, layout, self._early)
+        mean_snr_db = burst_snr.snr_db([power], heard)
+        received = self._heard(done, columns, soft_votes, energies, math.nan if mean_snr_db is None else mean_snr_db)
+        return replace(received, sync_energy=power.sync - power.noise)
 
     def _heard(
         self,

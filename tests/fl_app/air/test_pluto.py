@@ -180,9 +180,7 @@ def test_with_fewer_clients_than_needed_a_burst_is_given_up():
         with make_air(settings.air, 2, 1, settings.radios, settings.link.min_clients) as air:
             assert air.uplink(votes, np.arange(2), 0).heard.tolist() == [0, 1]
             served.fault("unplug 2 1000")
-            with pytest.raises(
-                PlutoError, match=r"in 8 rounds of the radios, and min_clients is 2: .*absent"
-            ):
+            with pytest.raises(PlutoError, match=r"in 8 rounds of the radios, and min_clients is 2: .*absent"):
                 air.uplink(votes, np.arange(2), 1)
             assert air.uplink(votes[:1], np.arange(1), 2).heard.tolist() == [0]
 
