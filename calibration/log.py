@@ -16,6 +16,8 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from oac_blocks.errors import OacError
+
 FORMAT = "oac-calibration-log"
 VERSION = 1
 # One number for each client in each round.
@@ -34,7 +36,7 @@ COLUMNS = (
 Floats = npt.NDArray[np.float64]
 
 
-class LogError(ValueError):
+class LogError(OacError, ValueError):
     """A log that cannot be read, in words for the user."""
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import tomlkit
 
 from oac_blocks.dsp.checks import real, require
+from oac_blocks.errors import OacError
 from oac_blocks.loop.states import ClientView, Guess
 
 FORMAT = "oac-calibration"
@@ -29,7 +30,7 @@ FILE_NAME = "calibration.toml"
 _SERIAL = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 
-class StoreError(ValueError):
+class StoreError(OacError, ValueError):
     """A calibration file that cannot be used, in words for the user."""
 
 

@@ -16,8 +16,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from calibration import cfo, timing
 from oac_blocks.dsp import bounds, ofdm
+from oac_blocks.dsp.receive.arrival import estimate_arrival
+from oac_blocks.dsp.receive.shared_burst import estimate_burst
 from oac_blocks.dsp.waveform.client_sequence import client_sequence, sequence_grid
 from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.dsp.waveform.shared_slot import cyclic_shifts_samples, shared_root
@@ -72,14 +73,14 @@ def trigger_errors(snr_db: float, spread: float, rng: np.random.Generator) -> tu
     x, time = records(trigger(), snr_db, true_cfo, spread, rng)
     start = peaks(x, trigger(), true_cfo)
     near = true_cfo + rng.uniform(-0.005, 0.005)
-    when, frequency = timing.of_trigger(x, start, near), cfo.of_trigger(x, start, near)
-    return rms(when.value - time), rms(frequency.value - true_cfo)
+    fit = estimate_arrival(x, trigger(), start, near)
+    return rms(fit.time_samples - time), rms(fit.cfo_rad_per_sample - true_cfo)
 
 
 def client_errors(snr_db: float, spread: float, rng: np.random.Generator) -> float:
     wave = client_sequence(10, NUM)
     x, time = records(wave, snr_db, 0.0, spread, rng)
-    return rms(timing.of_client(x, 10, NUM, peaks(x, wave, 0.0)).value - time)
+    return rms(estimate_arrival(x, wave, peaks(x, wave, 0.0), fit_cfo=False).time_samples - time)
 
 
 def shared_errors(snr_db: float, spread: float, rng: np.random.Generator) -> tuple[float, float, float]:
@@ -97,8 +98,9 @@ def shared_errors(snr_db: float, spread: float, rng: np.random.Generator) -> tup
     grid = np.einsum("tgn,tnf->tgf", phases, tones) * sequence_grid(shared_root(NUM), NUM)
     x = ofdm.modulate(grid[..., None, :].astype(np.complex64), NUM)
     x = (x + noise(x.shape, 10 ** (-snr_db / 10), rng)).astype(np.complex64)
-    when = np.array([timing.of_all(symbols, starts, CLIENTS, NUM, 20).value for symbols in x]) - late
-    frequency = np.array([cfo.of_all(symbols, starts, CLIENTS, NUM, 20).value for symbols in x]) - turn
+    bursts = [estimate_burst(symbols, starts, CLIENTS, NUM, 20) for symbols in x]
+    when = np.array([burst.delay_samples for burst in bursts]) - late
+    frequency = np.array([burst.cfo_rad for burst in bursts]) - turn
     heard = np.isfinite(when)
     return rms(when[heard]), rms(frequency[heard]), float(heard.mean())
 

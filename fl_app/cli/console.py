@@ -18,6 +18,7 @@ from rich.table import Table
 
 from fl_app.cli.interrupt import EXIT_CODE, stop_on_signal
 from fl_app.config import ConfigError, Settings, load_settings
+from oac_blocks.errors import OacError
 
 if TYPE_CHECKING:
     from fl_app.cli.progress import Schedule
@@ -154,13 +155,6 @@ def clear_errors() -> Iterator[None]:
     except ConfigError as error:
         say(f"error: {error}")
         raise typer.Exit(2) from None
-    except (OSError, RuntimeError, ValueError) as error:
-        if not _is_ours(error):
-            raise
+    except (OSError, OacError) as error:  # of the system, a full disk, say; or worded by gr-oac itself
         say(f"error: {error}")
         raise typer.Exit(1) from None
-
-
-def _is_ours(error: Exception) -> bool:
-    """Say whether the message is made for users: errors of the system (a full disk, say) and of this package."""
-    return isinstance(error, OSError) or type(error).__module__.split(".")[0] == "fl_app"

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oac_blocks.errors import OacError
+
 Images = NDArray[np.uint8]
 Labels = NDArray[np.int64]
 
 STATISTICS_BLOCK = 1000  # images that are counted together, which limits the memory that the count needs
 
 
-class DataError(ValueError):
+class DataError(OacError, ValueError):
     """The data is missing or damaged; the message names the file and says what to do."""
 
 

@@ -25,13 +25,14 @@ from fl_app.cli.interrupt import SIGNALS, blocked_for_children
 from fl_app.core.client import Broadcast, ClientGroup, ClientReport, Samples, Score, Task, blocks_of
 from fl_app.core.models import Buffers
 from fl_app.core.server import Server
+from oac_blocks.errors import OacError
 
 DataOf = Callable[[int], Samples]
 
 CLOSE_SECONDS = 5.0  # seconds that a process may take to end before it is killed
 
 
-class WorkerError(RuntimeError):
+class WorkerError(OacError, RuntimeError):
     """A process of the pool failed; the message says which process, how and during which work."""
 
 

@@ -21,6 +21,7 @@ from fl_app.link.caller import Caller, Phase, Result, Work
 from fl_app.link.keys import ClientKeys
 from fl_app.link.trainer import Trainer
 from fl_app.link.wire import Frame
+from oac_blocks.errors import OacError
 
 QUEUED_MESSAGES = 32  # most messages that wait to be sent
 LONELY_SECONDS = 15.0  # seconds without an answer before the client tells the user
@@ -29,7 +30,7 @@ RECONNECT_MOST_MS = 2000  # longest pause between two attempts, in milliseconds
 STOPPED = "stopped; the others go on"
 
 
-class ClientError(RuntimeError):
+class ClientError(OacError, RuntimeError):
     """The client cannot take part, or can no longer take part; the message says why."""
 
 

@@ -18,12 +18,14 @@ from typing import Any
 import zmq
 from zmq.utils import z85
 
+from oac_blocks.errors import OacError
+
 SECRET_MODE = 0o600
 ADMITTED = "clients.toml"
 PUBLIC = "server.pub"
 
 
-class KeysError(RuntimeError):
+class KeysError(OacError, RuntimeError):
     """A key cannot be read or written; the message says which file, and what to do."""
 
 

@@ -21,6 +21,8 @@ from fl_app.air.live.flow_bursts import CarriedBurst, uplink_in_bursts
 from fl_app.air.live.flow_messages import Decision
 from fl_app.air.settings import AirSettings
 from fl_app.link.radio_bench import RadioBench
+from oac_blocks.errors import OacError
+
 from oac_blocks.rounds.delivery import Delivery, DeliveryRules
 from oac_blocks.rounds.messages import Call
 
@@ -31,7 +33,7 @@ FRUITLESS_SECONDS = 30.0  # seconds with too few votes before a flowgraph that s
 OVERTAKEN_SECONDS = 0.5  # seconds that a decision may come after the next call: they are on two sockets
 
 
-class UplinkError(RuntimeError):
+class UplinkError(OacError, RuntimeError):
     """Nothing is heard of the radios; the message says what is known of them."""
 
 

@@ -21,6 +21,7 @@ from fl_app.link.curve import as_client, as_server, guard, user_of
 from fl_app.link.keys import ClientKeys, ServerKeys
 from oac_blocks.blocks.support import pdus
 from oac_blocks.blocks.support.pmt_bytes import deserialise
+from oac_blocks.errors import OacError
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ MOST_BYTES = 4096  # bytes of the largest message; a status or an order has some
 LOOK_MILLISECONDS = 100  # milliseconds between two looks at whether to stop
 
 
-class RelayError(RuntimeError):
+class RelayError(OacError, RuntimeError):
     """The relay cannot listen or connect; the message says where."""
 
 

@@ -15,6 +15,7 @@ from fl_app.link.address import is_local, on_loopback
 from fl_app.link.desk import Desk
 from fl_app.link.keys import ServerKeys
 from fl_app.link.terms import Outgoing
+from oac_blocks.errors import OacError
 
 QUEUED_MESSAGES = 32  # messages queued from a client, and to one that does not read; it asks for what it misses
 BACKLOG = 1024  # connections that may arrive at the same moment
@@ -22,7 +23,7 @@ MESSAGES_AT_ONCE = 256  # messages that are handled before the clock is read aga
 FAREWELL_SECONDS = 2.0  # seconds during which clients are told that the run is over
 
 
-class LinkError(RuntimeError):
+class LinkError(OacError, RuntimeError):
     """The link cannot be opened, or too few clients are present; the message says which, and what to do."""
 
 

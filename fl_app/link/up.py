@@ -33,6 +33,7 @@ from fl_app.processes.child import ends_with_parent
 from fl_app.processes.private_folder import PrivateFolder
 from fl_app.runs.run_folder import RunFolder
 from oac_blocks.bench.flows.endpoints import client_folder
+from oac_blocks.errors import OacError
 
 COMMAND = [sys.executable, "-m", "fl_app"]
 LOOK_SECONDS = 0.1
@@ -44,7 +45,7 @@ STARTS_AGAIN, STARTS_SECONDS = 5, 600.0  # how often in how long a process that 
 SERVER, RADIO, CLIENT = "server", "radio", "client-"
 
 
-class BenchError(RuntimeError):
+class BenchError(OacError, RuntimeError):
     """A process of the bench ended that should not have; the message says which, and what it said last."""
 
 

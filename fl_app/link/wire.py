@@ -20,6 +20,8 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
+from oac_blocks.errors import OacError
+
 VERSION = 1  # version of the protocol
 SERVER = -1  # sender number of the server, which is not a client
 NO_ROUND = -1
@@ -44,7 +46,7 @@ Frame = bytes | memoryview
 _HEADER_KEYS = {"v", "type", "from", "round", "seq", "body", "arrays"}
 
 
-class WireError(ValueError):
+class WireError(OacError, ValueError):
     """The message is not valid; the text says why, and is safe to log."""
 
 

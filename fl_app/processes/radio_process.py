@@ -21,6 +21,7 @@ import typer
 from fl_app.cli.console import say
 from fl_app.processes.child import ends_with_parent
 from oac_blocks.bench.flows.endpoints import READY, STREAMS_ENDED, WAIT_FOR_RADIO, flowgraph_environment
+from oac_blocks.errors import OacError
 from oac_blocks.stop_signal import StopSignal
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 5.0
 YOUNG_SECONDS = 30.0  # seconds after which a flowgraph counts as having run well
 
 
-class RadioCommandError(RuntimeError):
+class RadioCommandError(OacError, RuntimeError):
     """The flowgraph ended by itself; the message says how."""
 
 

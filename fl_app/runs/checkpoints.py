@@ -21,13 +21,15 @@ import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
+from oac_blocks.errors import OacError
+
 FORMAT = 1  # version of the checkpoint's format
 KEPT = 2  # number of checkpoints that are kept
 
 _log = logging.getLogger(__name__)
 
 
-class CheckpointError(RuntimeError):
+class CheckpointError(OacError, RuntimeError):
     """A checkpoint cannot be written or read; the message says which one and what to do."""
 
 

@@ -20,11 +20,12 @@ from typing import Any
 from fl_app.config import Settings, load_settings
 from fl_app.runs.checkpoints import Checkpoint, load_checkpoint, save_checkpoint, why_not_written, write_atomically
 from fl_app.runs.metrics import RoundFigures, read_lines
+from oac_blocks.errors import OacError
 
 RUNS = Path("runs")
 
 
-class RunError(RuntimeError):
+class RunError(OacError, RuntimeError):
     """The run's folder is not as expected; the message says what to do."""
 
 

@@ -23,12 +23,13 @@ from fl_app.runs.events import Events
 from fl_app.runs.metrics import RoundFigures, rows_from, summary
 from fl_app.runs.prepare import Prepared, prepare
 from fl_app.runs.run_folder import RunError, RunFolder
+from oac_blocks.errors import OacError
 
 LOST_ROUNDS_ALLOWED = 3  # rounds in a row without an update after which the training ends
 BUFFER_PREFIX = "buffer."
 
 
-class TrainingError(RuntimeError):
+class TrainingError(OacError, RuntimeError):
     """The training cannot go on; the message says why and what to change."""
 
 

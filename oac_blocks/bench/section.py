@@ -14,11 +14,13 @@ from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
+from oac_blocks.errors import OacError
+
 NONE = "none"  # TOML has no null; this word stands for it where a key allows None, as in snr_db = "none"
 LONG_LIST = 12  # an error lists all allowed names up to this many, and only the nearest one beyond
 
 
-class ConfigError(ValueError):
+class ConfigError(OacError, ValueError):
     """A setting is wrong; the message names the section, the key, the value and what is allowed."""
 
 

@@ -19,12 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from oac_blocks.dsp.checks import integer, real, require
+from oac_blocks.errors import OacError
 from oac_blocks.radio.limits import RadioLimits
 
 Samples = npt.NDArray[np.complex64]
 
 
-class RadioError(RuntimeError):
+class RadioError(OacError, RuntimeError):
     """The device is not there, has gone, or did not take a setting."""
 
 

@@ -23,6 +23,7 @@ from fl_app.processes.child import ends_with_parent
 from fl_app.processes.private_folder import PrivateFolder
 from oac_blocks.bench.flows.endpoints import flowgraph_environment
 from oac_blocks.dsp.checks import integer
+from oac_blocks.errors import OacError
 
 MAX_CLIENTS = 63
 _START_SECONDS = 60.0
@@ -30,7 +31,7 @@ _ROUND_SECONDS = 120.0
 _LOOK_MILLISECONDS = 200
 
 
-class FlowgraphError(RuntimeError):
+class FlowgraphError(OacError, RuntimeError):
     """What happened to the flowgraph, in a sentence."""
 
 

@@ -23,6 +23,7 @@ from oac_blocks.bench.threads.bench import Bench, BenchError, RoundOutcome
 from oac_blocks.bench.threads.plan import bearable_offset_samples
 from oac_blocks.bench.threads.radios import Alignment, RadioPlan, align
 from oac_blocks.dsp.checks import integer, require
+from oac_blocks.errors import OacError
 from oac_blocks.loop.closed_loop import LoopSettings
 from oac_blocks.radio.base import RadioError
 from oac_blocks.rounds.delivery import Delivery, DeliveryRules
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 MAX_CLIENTS = 63
 
 
-class PlutoError(RuntimeError):
+class PlutoError(OacError, RuntimeError):
     """The radios do not do, in a sentence."""
 
 

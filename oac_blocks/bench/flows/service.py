@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from gnuradio import gr
 
 from oac_blocks.bench.flows.endpoints import READY, STREAMS_ENDED
+from oac_blocks.errors import OacError
 from oac_blocks.stop_signal import StopSignal
 
 _STOP_SECONDS = 3.0  # for blocks to let go of their radio
@@ -23,7 +24,7 @@ _LOOK_SECONDS = 0.2
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 5.0  # between two looks for a radio
 
 
-class NoRadioError(ValueError):
+class NoRadioError(OacError, ValueError):
     """The radio does not answer; it may later."""
 
 

@@ -19,6 +19,7 @@ from oac_blocks.dsp.receive.client_stream import Status
 from oac_blocks.dsp.receive.server_stream import usual_early_samples
 from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.dsp.waveform.round_layout import Kind, RoundLayout
+from oac_blocks.errors import OacError
 from oac_blocks.loop.closed_loop import Arrivals, ClientView, LoopSettings, Plan
 from oac_blocks.radio.base import StreamConfig
 
@@ -29,7 +30,7 @@ _LONGEST_ECHO_SECONDS = max(PROFILES["etu"].delays_seconds)  # 5 us: echoes of a
 _SIGMAS_IN_PREFIX = 4.0  # offsets of this many standard deviations still lie inside the prefix
 
 
-class BenchError(RuntimeError):
+class BenchError(OacError, RuntimeError):
     """The bench cannot go on, in a sentence."""
 
 

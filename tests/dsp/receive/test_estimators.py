@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Time, frequency and power: as far off as their sigma says, and that is what the bound says."""
+"""Estimates of time, frequency and power are as far off as their Cramer-Rao bounds say."""
 
 import numpy as np
 import pytest
 
-from calibration import cfo, gain, timing
 from oac_blocks.dsp import bounds, ofdm
+from oac_blocks.dsp.receive.arrival import estimate_arrival
+from oac_blocks.dsp.receive.shared_burst import estimate_burst
 from oac_blocks.dsp.waveform.client_sequence import client_sequence, sequence_grid
 from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.dsp.waveform.shared_slot import cyclic_shifts_samples, shared_root
@@ -49,57 +50,73 @@ def frames(clients, snr_db, rng, drift=0.0, groups=4, levels=1.0):
 
 
 def mean_square(error, sigma):
-    return np.mean((error / sigma) ** 2)
+    return np.mean((np.asarray(error) / sigma) ** 2)
+
+
+def power_sigma_db(energy_over_noise):
+    """The amplitude is off by a complex number of variance N0 / E, of which half lies along the amplitude."""
+    return 20 / np.log(10) * np.sqrt(1 / (2 * energy_over_noise))
+
+
+def decibels(power):
+    return 10 * np.log10(power)
 
 
 @pytest.mark.parametrize("snr_db", [5.0, 20.0])
 def test_trigger(snr_db):
-    rng = np.random.default_rng(1)
+    rng, snr = np.random.default_rng(1), 10 ** (snr_db / 10)
     x, time = records(trigger(), snr_db, rng, cfo_rad=0.015, level=0.5)
-    near = np.rint(time)
-    when, frequency, power = (m.of_trigger(x, near, 0.01) for m in (timing, cfo, gain))
+    fit = estimate_arrival(x, trigger(), np.rint(time), 0.01)
     # x is turned about its first sample, and time is fitted with it: all three are free of each other's errors.
-    assert LOW < mean_square(when.value - time, when.sigma) < HIGH
-    assert LOW < mean_square(frequency.value - 0.015, frequency.sigma) < HIGH
-    assert LOW < mean_square(power.value - 20 * np.log10(0.5), power.sigma) < HIGH
-    bound = np.sqrt(bounds.joint_crlb(trigger(), 10 ** (snr_db / 10)))
-    assert np.median(when.sigma) == pytest.approx(bound[0], rel=0.05)
-    assert np.median(frequency.sigma) == pytest.approx(bound[1], rel=0.05)
+    time_variance, cfo_variance = bounds.joint_crlb(trigger(), snr)
+    assert LOW < mean_square(fit.time_samples - time, np.sqrt(time_variance)) < HIGH
+    assert LOW < mean_square(fit.cfo_rad_per_sample - 0.015, np.sqrt(cfo_variance)) < HIGH
+    error_db = decibels(np.abs(fit.amplitude) ** 2) - 20 * np.log10(0.5)
+    assert LOW < mean_square(error_db, power_sigma_db(snr * len(trigger()))) < HIGH
+    assert np.median(fit.snr) == pytest.approx(snr, rel=0.1)
 
 
 @pytest.mark.parametrize("client", [0, 30])
 def test_one_client(client):
-    rng = np.random.default_rng(2)
-    x, time = records(client_sequence(client, NUM), 8.0, rng, level=2.0)
-    when, power = timing.of_client(x, client, NUM, np.rint(time)), gain.of_client(x, client, NUM, np.rint(time))
-    assert LOW < mean_square(when.value - time, when.sigma) < HIGH
-    assert LOW < mean_square(power.value - 20 * np.log10(2.0), power.sigma) < HIGH
+    rng, snr_db = np.random.default_rng(2), 8.0
+    sequence, snr = client_sequence(client, NUM), 10 ** (snr_db / 10)
+    x, time = records(sequence, snr_db, rng, level=2.0)
+    fit = estimate_arrival(x, sequence, np.rint(time), fit_cfo=False)
+    assert LOW < mean_square(fit.time_samples - time, np.sqrt(bounds.delay_crlb(sequence, snr))) < HIGH
+    error_db = decibels(np.abs(fit.amplitude) ** 2) - 20 * np.log10(2.0)
+    assert LOW < mean_square(error_db, power_sigma_db(snr * len(sequence))) < HIGH
 
 
 def test_all_clients():
-    rng = np.random.default_rng(3)
-    x, starts, delay, turn = frames(5, 10.0, rng)
+    """Against the bounds of a client alone: clients share the symbol, which costs up to a fifth."""
+    rng, snr_db = np.random.default_rng(3), 10.0
+    x, starts, delay, turn = frames(5, snr_db, rng)
+    energy = 10 ** (snr_db / 10) * NUM.active_subcarriers * len(starts)
+    slope_sigma = np.sqrt(1 / (2 * energy * np.var(starts)))
     ratios = []
     for symbols, d, w in zip(x, delay, turn, strict=True):
-        when, frequency, power = (m.of_all(symbols, starts, 5, NUM, 20) for m in (timing, cfo, gain))
-        errors = (when.value - d, frequency.value - w, power.value)
-        sigmas = (when.sigma, frequency.sigma, power.sigma)
-        ratios.append([error / sigma for error, sigma in zip(errors, sigmas, strict=True)])
+        burst = estimate_burst(symbols, starts, 5, NUM, 20)
+        power_error_db = decibels(burst.power)
+        ratios.append(
+            [
+                (burst.delay_samples - d) / burst.sigma_samples,
+                (burst.cfo_rad - w) / slope_sigma,
+                power_error_db / power_sigma_db(energy),
+            ]
+        )
     squares = np.mean(np.square(ratios), axis=(0, 2))
-    assert np.all((squares > LOW) & (squares < 1.45)), squares  # clients share the symbol, which costs up to a fifth
+    assert np.all((squares > LOW) & (squares < 1.45)), squares
 
 
-def test_who_is_silent_is_not_heard():
+def test_a_silent_client_is_not_heard():
     rng = np.random.default_rng(4)
     x, starts, _, _ = frames(3, 10.0, rng, levels=np.array([1.0, 0.0, 1.0]))
-    for module in (timing, cfo, gain):
-        estimate = module.of_all(x[0], starts, 3, NUM, 20)
-        assert np.isnan(estimate.value).tolist() == [False, True, False]
+    burst = estimate_burst(x[0], starts, 3, NUM, 20)
+    for measured in (burst.delay_samples, burst.cfo_rad, burst.power):
+        assert np.isnan(measured).tolist() == [False, True, False]
 
 
 def test_one_symbol_has_no_frequency():
     rng = np.random.default_rng(5)
     x, starts, _, _ = frames(2, 10.0, rng, groups=1)
-    estimate = cfo.of_all(x[0], starts, 2, NUM, 20)
-    assert np.isnan(estimate.value).all()
-    assert np.isnan(estimate.sigma).all()
+    assert np.isnan(estimate_burst(x[0], starts, 2, NUM, 20).cfo_rad).all()
