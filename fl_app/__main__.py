@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The program `fl_app`, also as `python -m fl_app`. Signals come first: importing the rest takes a second or two."""
 
-from fl_app.cli import interrupt
+from fl_app.processes import interrupt
 
 
 def main() -> None:

@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from fl_app.air.settings import AirSettings
 from fl_app.core.selection import CANDIDATE_RATIO, MAGNITUDE_SHARE, canonical_name
-from fl_app.link.settings import LinkSection
 from fl_app.toml_text import parse_value, to_toml
 from oac_blocks.bench.config import RATE, RadiosSection, read_toml, with_one_rate
 from oac_blocks.bench.section import ConfigError as ConfigError
@@ -26,6 +25,7 @@ from oac_blocks.bench.section import Section, explain, nearest
 
 QUICKSTART = "quickstart.toml"
 PAPER_RHO = 0.1
+DEFAULT_PORT = 7780  # of the link
 
 
 class RunSection(Section):
@@ -114,6 +114,29 @@ class SelectionSection(Section):
             return self.k
         assert self.rho is not None
         return max(1, round(self.rho * d))
+
+
+class LinkSection(Section):
+    """Deadlines, and how many clients make a round. It changes no result if all clients are there in time."""
+
+    SECTION: ClassVar[str] = "link"
+
+    bind: str = Field(
+        f"tcp://127.0.0.1:{DEFAULT_PORT}",
+        min_length=1,
+        description="where the server listens: tcp://HOST:PORT, ipc://PATH",
+    )
+    min_clients: int = Field(
+        1, ge=1, description="answers, and on radios clients heard, that a round needs to count, or it is repeated"
+    )
+    join_seconds: float = Field(60.0, gt=0, description="seconds for which the first round waits for all N clients")
+    round_seconds: float = Field(60.0, gt=0, description="seconds until a round's deadline; later answers do not count")
+    patience_seconds: float = Field(600.0, gt=0, description="seconds with fewer than min_clients before the run ends")
+    heartbeat_seconds: float = Field(1.0, ge=0.01, le=60, description="seconds between two heartbeats of each side")
+    silent_seconds: float = Field(10.0, gt=0, description="seconds of silence before a client is no longer waited for")
+    cut_off_after: int = Field(5, ge=1, description="bad messages after which a sender is cut off")
+    radio: str = Field("", description="the server's flowgraph, if votes go by radio: tcp://HOST:PORT, ipc://FOLDER")
+    audit_votes: bool = Field(False, description="clients with radios also send their votes to the server")
 
 
 class Settings(BaseModel):

@@ -21,7 +21,7 @@ from tests.support.statistics import assert_mean, share_std
 SIGNALLED = """
 import multiprocessing, signal, sys
 from multiprocessing import forkserver, resource_tracker
-from fl_app.cli.interrupt import blocked_for_children
+from fl_app.processes.interrupt import blocked_for_children
 from tests.fl_app.link.processes import Command
 multiprocessing.get_context("forkserver").set_forkserver_preload([])
 resource_tracker.ensure_running()

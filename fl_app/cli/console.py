@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.logging import RichHandler
 from rich.table import Table
 
-from fl_app.cli.interrupt import EXIT_CODE, stop_on_signal
 from fl_app.config import ConfigError, Settings, load_settings
+from fl_app.processes.interrupt import EXIT_CODE, stop_on_signal
 from oac_blocks.errors import OacError
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fl_app.cli.console import Config, Json, Out, Set, clear_errors, say, settings_from, train_and_show
-from fl_app.cli.interrupt import EXIT_CODE, end_at_once, stop_on_signal
 from fl_app.config import ConfigError, Settings, load_settings
 from fl_app.link.address import reachable
+from fl_app.processes.interrupt import EXIT_CODE, end_at_once, stop_on_signal
 
 if TYPE_CHECKING:
     from fl_app.runs.metrics import RoundFigures
@@ -160,7 +160,7 @@ def client(
         from fl_app.link.caller import Caller
         from fl_app.link.client import STOPPED, Client
         from fl_app.link.keys import client_keys
-        from fl_app.link.settings import config_hash
+        from fl_app.link.run_hash import config_hash
         from fl_app.link.trainer import ModelTrainer, RandomVoter, Trainer
 
         local: dict[str, dict[str, Any]] = {"run": {"workers": 0}}
@@ -228,7 +228,7 @@ def up(
     """
     with clear_errors():
         settings, folder = run_of(config, changes, out, resume, {"air.name": air})
-        from fl_app.link.up import bring_up
+        from fl_app.cli.up import bring_up
 
         code = bring_up(settings, folder, as_json, no_training)
         if code:

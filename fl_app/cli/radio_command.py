@@ -15,10 +15,10 @@ import zmq
 
 from fl_app.air.live.loopback_settings import burst_votes, loopback_settings
 from fl_app.cli.console import Config, Set, clear_errors, say, settings_from
+from fl_app.cli.radio_process import RadioCommandError, run_flowgraph
 from fl_app.config import ConfigError, Settings
 from fl_app.link.address import is_local
 from fl_app.processes.private_folder import PrivateFolder
-from fl_app.processes.radio_process import RadioCommandError, run_flowgraph
 from oac_blocks.bench.config import SIMULATED_RATE_HZ
 from oac_blocks.bench.flows.endpoints import (
     BENCH_PORT,

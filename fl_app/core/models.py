@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fl_app.core.names import canonical
-from fl_app.data.torchvision_compat import load_torchvision
+from fl_app.core.torchvision_compat import load_torchvision
 
 MODEL_NAMES = ("cnn", "resnet18")
 SMALLEST_IMAGE_PIXELS = 8  # both models halve the image three times

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from fl_app.core.torchvision_compat import load_torchvision
 from fl_app.data.dataset import Dataset, Images, Labels
 from fl_app.data.idx import check_idx, read_idx
-from fl_app.data.torchvision_compat import load_torchvision
 from fl_app.data.torchvision_sets import fetch
 
 DEBIAN_FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")  # folder of the Debian package dataset-fashion-mnist

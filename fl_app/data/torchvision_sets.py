@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from fl_app.core.torchvision_compat import load_torchvision
 from fl_app.data.dataset import DataError, Dataset
-from fl_app.data.torchvision_compat import load_torchvision
 
 NETWORK_TIMEOUT_SECONDS = 20.0  # seconds without data before a download fails
 

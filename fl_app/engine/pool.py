@@ -21,10 +21,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fl_app.cli.interrupt import SIGNALS, blocked_for_children
 from fl_app.core.client import Broadcast, ClientGroup, ClientReport, Samples, Score, Task, blocks_of
 from fl_app.core.models import Buffers
 from fl_app.core.server import Server
+from fl_app.processes.interrupt import SIGNALS, blocked_for_children
 from oac_blocks.errors import OacError
 
 DataOf = Callable[[int], Samples]

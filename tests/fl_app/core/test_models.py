@@ -50,7 +50,7 @@ def test_resnet18_has_the_papers_number_of_parameters():
 
 
 def test_resnet18_differs_from_torchvisions_in_the_stem_alone():
-    from fl_app.data.torchvision_compat import load_torchvision
+    from fl_app.core.torchvision_compat import load_torchvision
 
     theirs = {name: tuple(p.shape) for name, p in load_torchvision().models.resnet18().named_parameters()}
     ours = {name: tuple(p.shape) for name, p in build_model("resnet18", 1000, 3, 32).named_parameters()}
@@ -357,7 +357,7 @@ def test_the_cnn_needs_no_torchvision():
 
 def test_torchvision_imports_with_its_operators_or_without():
     code = (
-        "from fl_app.data.torchvision_compat import load_torchvision, _declarations\n"
+        "from fl_app.core.torchvision_compat import load_torchvision, _declarations\n"
         "tv = load_torchvision(); assert load_torchvision() is tv\n"
         "import torchvision; assert torchvision is tv\n"
         "from torchvision.extension import _has_ops\n"

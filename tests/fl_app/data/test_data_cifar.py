@@ -10,8 +10,8 @@ import pickle
 import numpy as np
 import pytest
 
+from fl_app.core.torchvision_compat import load_torchvision
 from fl_app.data import DataError, load_dataset
-from fl_app.data.torchvision_compat import load_torchvision
 
 pytestmark = pytest.mark.usefixtures("offline")
 

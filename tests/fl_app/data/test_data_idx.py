@@ -9,9 +9,9 @@ import struct
 import numpy as np
 import pytest
 
+from fl_app.core.torchvision_compat import load_torchvision
 from fl_app.data import DataError, idx_sets, load_dataset
 from fl_app.data.idx import check_idx, read_idx
-from fl_app.data.torchvision_compat import load_torchvision
 
 RNG = np.random.default_rng(0)
 

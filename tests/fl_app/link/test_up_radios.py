@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from fl_app.cli.interrupt import EXIT_CODE
+from fl_app.processes.interrupt import EXIT_CODE
 from fl_app.runs.run_folder import RunFolder
 from oac_blocks.radio.virtual.air.air_settings import spread
 from oac_blocks.radio.virtual.server import VirtualPlutos

@@ -26,10 +26,10 @@ from rich.console import Console
 from rich.live import Live
 
 from fl_app.cli.console import say, show_result
-from fl_app.cli.interrupt import EXIT_CODE, stop_on_signal
 from fl_app.cli.screen import Screen
 from fl_app.config import Settings
 from fl_app.processes.child import ends_with_parent
+from fl_app.processes.interrupt import EXIT_CODE, stop_on_signal
 from fl_app.processes.private_folder import PrivateFolder
 from fl_app.runs.run_folder import RunFolder
 from oac_blocks.bench.flows.endpoints import client_folder

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A hash of all settings that change a run's results, by which server and clients know that they mean the same run."""
+
+from __future__ import annotations
+
+import hashlib
+
+from fl_app.config import Settings
+
+# Settings that each machine chooses for itself: where and how it computes.
+_LOCAL = {"run": ("workers", "threads", "device", "out"), "data": ("root", "download")}
+
+
+def config_hash(settings: Settings) -> str:
+    """Return a hash of the settings that determine a run; folders, devices and deadlines do not count."""
+    tree = settings.model_dump(mode="json", exclude={"link"})
+    for section, keys in _LOCAL.items():
+        for key in keys:
+            tree[section].pop(key)
+    lines = sorted(f"{section}.{key}={value!r}" for section, part in tree.items() for key, value in part.items())
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
