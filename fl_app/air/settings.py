@@ -9,9 +9,8 @@ from pydantic import Field, field_validator, model_validator
 
 from oac_blocks.bench.config import WaveformSection
 from oac_blocks.bench.section import Section, nearest, optional
-from oac_blocks.dsp.channel.crystal import MAX_PPM
 from oac_blocks.dsp.channel.fading import Fading
-from oac_blocks.dsp.checks import integer, require
+from oac_blocks.dsp.checks import MAX_PPM, integer, require
 from oac_blocks.dsp.waveform.analog import Inversion
 from oac_blocks.dsp.waveform.schemes import Scheme, scheme_named, scheme_names
 

@@ -11,20 +11,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
+from fl_app.core.number_texts import clock, percent
 from fl_app.runs.metrics import RoundFigures
 
 FIGURES_COLUMNS = 68  # columns that a line takes besides title and bar
 ALL_RUNS_COLUMNS = 12  # columns of the remaining time of all runs
-
-
-def percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.1f} %"
-
-
-def clock(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
 
 
 class _Eta(ProgressColumn):

@@ -10,8 +10,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fl_app.cli.progress import percent
 from fl_app.config import Settings
+from fl_app.core.number_texts import percent
 
 _COUNTED = {"bad": "bad messages dropped", "cut off": "senders cut off", "refused": "clients refused"}
 _STYLES = {"working": "cyan", "answered": "green", "ready": "green", "absent": "dim", "silent": "yellow"}

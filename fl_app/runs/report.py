@@ -11,8 +11,8 @@ from typing import Any
 
 from rich.table import Table
 
-from fl_app.cli.progress import clock, percent
 from fl_app.config import Settings
+from fl_app.core.number_texts import clock, percent
 from fl_app.runs import figures
 from fl_app.runs.metrics import summary
 from fl_app.runs.run_folder import RunError, RunFolder

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+MAX_PPM = 1000.0  # the largest error of a clock's rate that any function takes, in parts per million
+
 
 def require(ok: bool, name: str, value: object, allowed: str) -> None:
     """Raise ``ValueError`` unless ``ok`` is true."""

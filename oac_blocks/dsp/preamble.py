@@ -15,16 +15,10 @@ correlation peak is at a wrong place.
 
 from oac_blocks.dsp.receive.arrival import Arrival, estimate_arrival
 from oac_blocks.dsp.receive.detection import Detection, find_triggers, normalised_correlation, trigger_threshold
+from oac_blocks.dsp.receive.slot_estimates import SharedArrivals, estimate_shared, separate_clients
 from oac_blocks.dsp.receive.trigger_search import TriggerSearch
 from oac_blocks.dsp.waveform.client_sequence import client_sequence
-from oac_blocks.dsp.waveform.shared_slot import (
-    SharedArrivals,
-    cyclic_shifts_samples,
-    estimate_shared,
-    max_clients,
-    separate_clients,
-    shared_slot,
-)
+from oac_blocks.dsp.waveform.shared_slot import cyclic_shifts_samples, max_clients, shared_slot
 from oac_blocks.dsp.waveform.trigger import SEGMENT_SAMPLES, SEGMENTS, trigger
 
 __all__ = [

@@ -16,8 +16,7 @@ from functools import lru_cache
 import numpy as np
 
 from oac_blocks.dsp import bounds
-from oac_blocks.dsp.channel.crystal import MAX_PPM
-from oac_blocks.dsp.checks import integer, require
+from oac_blocks.dsp.checks import MAX_PPM, integer, require
 from oac_blocks.dsp.waveform.round_layout import Kind
 from oac_blocks.dsp.waveform.trigger import trigger
 from oac_blocks.loop.client_loop import ClientLoop

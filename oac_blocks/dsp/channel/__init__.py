@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Simulate the channel: fading, noise, clocks and resampling, for whole bursts and for endless streams."""
 
-from oac_blocks.dsp.channel.crystal import MAX_PPM, Crystal, CrystalSettings
+from oac_blocks.dsp.channel.crystal import Crystal, CrystalSettings
 from oac_blocks.dsp.channel.multiple_access import (
     Link,
     Receiver,
@@ -13,6 +13,7 @@ from oac_blocks.dsp.channel.multiple_access import (
     shift,
     transmit,
 )
+from oac_blocks.dsp.checks import MAX_PPM
 
 __all__ = [
     "MAX_PPM",

@@ -23,9 +23,8 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from oac_blocks.dsp.checks import real
+from oac_blocks.dsp.checks import MAX_PPM, real
 
-MAX_PPM = 1000.0
 STEP_SECONDS = 1e-3  # seconds over which a ``Crystal`` keeps its rate
 _ROUNDING_SECONDS = 1e-13
 _ROUNDS = 4

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from oac_blocks.dsp.channel import noise
-from oac_blocks.dsp.channel.crystal import MAX_PPM, walk_path_ppm
+from oac_blocks.dsp.channel.crystal import walk_path_ppm
 from oac_blocks.dsp.channel.fading import FADINGS, PROFILES, DelayProfile, impulse_responses
 from oac_blocks.dsp.channel.resampling import resample
-from oac_blocks.dsp.checks import complex_array, generator, integer, real, require
+from oac_blocks.dsp.checks import MAX_PPM, complex_array, generator, integer, real, require
 from oac_blocks.dsp.phasor import phasors
 
 _WALK_STEP = 1024  # samples over which a walking clock keeps its rate

@@ -39,12 +39,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from oac_blocks.dsp.channel.crystal import MAX_PPM
 from oac_blocks.dsp.channel.front_end import FrontEnd
 from oac_blocks.dsp.channel.multiple_access import Link, Receiver
 from oac_blocks.dsp.channel.resampling import BLOCK, HOP
 from oac_blocks.dsp.channel.streaming_link import MAX_ECHO_SAMPLES, Direction, LinkStream
-from oac_blocks.dsp.checks import integer, real, require
+from oac_blocks.dsp.checks import MAX_PPM, integer, real, require
 from oac_blocks.dsp.sample_history import SampleHistory, Samples
 
 MIN_COHERENCE_SAMPLES = 64

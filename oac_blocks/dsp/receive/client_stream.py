@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oac_blocks.dsp.bounds import cfo_crlb
-from oac_blocks.dsp.channel.crystal import MAX_PPM
-from oac_blocks.dsp.checks import integer, real, require
+from oac_blocks.dsp.checks import MAX_PPM, integer, real, require
 from oac_blocks.dsp.receive.detection import Detection
 from oac_blocks.dsp.receive.trigger_search import TriggerSearch
 from oac_blocks.dsp.waveform.answer import payload_answer, sequence_answer

@@ -17,8 +17,9 @@ import numpy.typing as npt
 from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.dsp.receive.peak_threshold import peak_threshold
 from oac_blocks.dsp.receive.shared_fit import GRID, Fit, Tones, drift_ways, refine
+from oac_blocks.dsp.receive.slot_estimates import flattened_slot
 from oac_blocks.dsp.waveform.numerology import Numerology
-from oac_blocks.dsp.waveform.shared_slot import cyclic_shifts_samples, flattened_slot
+from oac_blocks.dsp.waveform.shared_slot import cyclic_shifts_samples
 
 DEFAULT_FALSE_ALARM = 1e-6
 # Drift in ppm of a client's clock against the server's, for two clocks with an error of 20 each.

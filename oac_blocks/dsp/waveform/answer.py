@@ -16,8 +16,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from oac_blocks.dsp.channel.crystal import MAX_PPM
-from oac_blocks.dsp.checks import integer, real
+from oac_blocks.dsp.checks import MAX_PPM, integer, real
 from oac_blocks.dsp.phasor import phasors
 from oac_blocks.dsp.waveform import ofdm
 from oac_blocks.dsp.waveform.client_sequence import sequence_grid

@@ -7,10 +7,11 @@ import pytest
 from calibration.clocks import ClientClocks
 from fl_app.air.settings import AirSettings
 from fl_app.air.simulation.clocks import RoundClocks
-from oac_blocks.dsp.channel.crystal import MAX_PPM, STEP_SECONDS, Crystal, CrystalSettings, walk_path_ppm
+from oac_blocks.dsp.channel.crystal import STEP_SECONDS, Crystal, CrystalSettings, walk_path_ppm
 from oac_blocks.dsp.channel.multiple_access import Link, clock_rates_ppm
 from oac_blocks.dsp.channel.radio_clock import RadioClock
 from oac_blocks.dsp.channel.resampling import HOP
+from oac_blocks.dsp.checks import MAX_PPM
 
 
 def crystal(seed=1, **settings):
