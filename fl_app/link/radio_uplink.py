@@ -22,7 +22,6 @@ from fl_app.air.live.flow_messages import Decision
 from fl_app.air.settings import AirSettings
 from fl_app.link.radio_bench import RadioBench
 from oac_blocks.errors import OacError
-
 from oac_blocks.rounds.delivery import Delivery, DeliveryRules
 from oac_blocks.rounds.messages import Call
 
