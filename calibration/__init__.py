@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Calibration of radios that share no clock: estimators, the closed loop, its command line."""
+"""Calibrate radios that share no clock: estimators, simulation, log and command line."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How steady is a clock? Its Allan deviation, from readings of its phase that may have holes."""
+"""Compute the Allan deviation of a clock from phase readings that may have holes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _LEAST_TRIPLES = 4
 
 
 def allan_deviation(phase_seconds: npt.ArrayLike, interval_seconds: float) -> tuple[Floats, Floats]:
-    """Averaging times in seconds, powers of two of the interval, and the overlapping Allan deviation at each.
+    """Return averaging times in seconds and the overlapping Allan deviation at each.
 
-    ``phase_seconds`` is how far the clock is ahead at equally spaced times; NaN where it was not read. A time that too
-    few readings reach is left out.
+    The averaging times are the interval times powers of two. ``phase_seconds`` is the lead of the clock at equally
+    spaced times, NaN for a missing reading. An averaging time with too few readings is left out.
     """
     phase = np.asarray(phase_seconds, np.float64)
     require(phase.ndim == 1, "phase_seconds", f"shape {phase.shape}", "one-dimensional")

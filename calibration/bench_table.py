@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The clients of a bench as a table that lives: one row each, with what was measured last."""
+"""Show the clients of a bench as a live table: one row each, with the last measurements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STYLES = {"tracking": "green", "absent": "red", "uncalibrated": "yellow"}
 
 
 class BenchTable:
-    """``corrected`` False: offsets as they would be without any correction."""
+    """The table. With ``corrected`` False, offsets are shown as they would be without any correction."""
 
     def __init__(self, uris: tuple[str, ...], serials: tuple[str, ...], rate_hz: float, corrected: bool = True) -> None:
         self._uris, self._serials, self._rate_hz, self._corrected = uris, serials, rate_hz, corrected
@@ -28,7 +28,7 @@ class BenchTable:
         self._live: Live | None = None
 
     def live(self) -> AbstractContextManager[Any]:
-        """On a terminal the table is drawn anew after each round."""
+        """Return a context in which a terminal shows the table again after each round."""
         console = Console(stderr=True)
         if not console.is_terminal:
             return nullcontext()
@@ -47,7 +47,8 @@ class BenchTable:
                 row["sigma_samples"] = float(outcome.arrivals.sigma_samples[n])
                 row["power_db"] = float(outcome.arrivals.power_db[n])
             if math.isfinite(cfo_rad[n]):
-                # Positive: the client's oscillator is fast, so that it hears the server too low.
+                # A positive value means a fast oscillator of the client, which then receives the server at a low
+                # frequency.
                 row["cfo_hz"] = -float(cfo_rad[n]) * self._rate_hz / (2 * math.pi)
             row |= {"drift_ppm": view.drift_ppm, "gain_db": view.gain_db, "correction_samples": view.correction_samples}
         if self._live is not None:
@@ -55,7 +56,7 @@ class BenchTable:
 
     @property
     def known(self) -> bool:
-        """Has every client been measured, its drift too?"""
+        """Return whether every client has been measured, drift included."""
         names = ("offset_samples", "cfo_hz", "drift_ppm", "power_db")
         return all(math.isfinite(row.get(name, math.nan)) for row in self._rows for name in names)
 
@@ -77,7 +78,7 @@ class BenchTable:
         return table
 
     def plain(self) -> list[dict[str, Any]]:
-        """For scripts: None where nothing is known."""
+        """Return the rows for scripts, with None for unknown values."""
         rows = []
         for number, (uri, serial, row) in enumerate(zip(self._uris, self._serials, self._rows, strict=True)):
             values = {key: None if value != value else value for key, value in row.items()}

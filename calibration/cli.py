@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The command ``oac-calibrate``. What takes long to import is imported when a command needs it."""
+"""Define the command ``oac-calibrate``; slow modules are imported only when a command needs them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_MOST_ROWS = 12  # of clients in a table
+_MOST_ROWS = 12  # largest number of clients in a table
 
 
 def _print_version(wanted: bool) -> None:
@@ -43,7 +43,7 @@ def main(
         bool, typer.Option("--version", help="Show the version and leave.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Calibration of radios that share no clock: until all answer the trigger within a sample of one another.
+    """Calibrate radios that share no clock, until all answer the trigger within a sample of one another.
 
     Example: oac-calibrate simulate --clients 5 --log run.jsonl && oac-calibrate report run.jsonl
     """
@@ -52,26 +52,27 @@ def main(
 @app.command()
 def simulate(
     clients: Annotated[int, typer.Option(help="Number of clients, 1 to 64.")] = 5,
-    ppm: Annotated[float, typer.Option(help="Largest error of a clock, either way, ppm.")] = 20.0,
+    ppm: Annotated[float, typer.Option(help="Largest clock error in either direction, ppm.")] = 20.0,
     walk: Annotated[float, typer.Option(help="Standard deviation of a clock's walk after one second, ppm.")] = 0.1,
     snr: Annotated[float, typer.Option(help="SNR of a client's subcarrier and of the trigger, dB.")] = 15.0,
     delay_spread: Annotated[
-        float, typer.Option(help="RMS delay spread of Rayleigh echoes, nanoseconds. 0: one path.")
+        float, typer.Option(help="RMS delay spread of Rayleigh multipath, nanoseconds. 0: one path.")
     ] = 0.0,
-    turnaround: Annotated[float, typer.Option(help="From the trigger to the answer, milliseconds.")] = 20.0,
-    sample_rate: Annotated[float, typer.Option(help="Samples per second.")] = 20e6,
+    turnaround: Annotated[float, typer.Option(help="Time from the trigger to the answer, milliseconds.")] = 20.0,
+    sample_rate: Annotated[float, typer.Option(help="Sample rate, samples per second.")] = 20e6,
     rounds: Annotated[int, typer.Option(help="Number of rounds.")] = 200,
-    tolerance: Annotated[float, typer.Option(help="Largest RMS of the residuals, samples.")] = 0.5,
+    tolerance: Annotated[float, typer.Option(help="Largest RMS value of the residuals, samples.")] = 0.5,
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 1,
     log: Annotated[
         Path | None, typer.Option(help="Write every round to this new file, for the command report.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run the loop against virtual radios: own clocks, offsets, carriers, noise, echoes; real estimators.
+    """Run the loop against virtual radios with their own clocks, offsets, carriers, noise and multipath.
 
-    Exits with 0 if the tolerance was met with all clients tracking, 1 if not, 2 for bad input. Residuals are the
-    simulation's truth, of all answers with payload after all clients were first tracking.
+    The estimators are the real ones. Exits with 0 if the tolerance was met with all clients tracking, 1 if not, 2 for
+    bad input. Residuals are true values from the simulation, of all payload answers after all clients were first
+    tracking.
 
     Example: oac-calibrate simulate --clients 5 --ppm 20 --walk 0.1 --snr 15 --turnaround 20 --rounds 1000 --json
     """
@@ -148,11 +149,11 @@ def simulate(
 
 @app.command()
 def report(
-    log: Annotated[Path, typer.Argument(help="A log that simulate or track wrote.")],
-    out: Annotated[Path | None, typer.Option(help="The picture. Default: the log's name with .png.")] = None,
+    log: Annotated[Path, typer.Argument(help="A log from the command simulate or track.")],
+    out: Annotated[Path | None, typer.Option(help="File of the picture. Default: the log's name with .png.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Draw a log: offsets against rounds, residuals, the clocks' Allan deviation, errors beside their bounds.
+    """Draw a log: offsets over rounds, residuals, the clocks' Allan deviation, and errors beside their bounds.
 
     Example: oac-calibrate report run.jsonl --out run.png
     """
@@ -180,7 +181,7 @@ def report(
 
 
 def _client_table(views: tuple[ClientView, ...]) -> Table:
-    """Offsets in samples."""
+    """Return a table of the clients, with offsets in samples."""
     columns = ("client", "state", "offset", "known to", "drift, ppm", "power, dB", "gain, dB")
     table = Table(*columns, box=SIMPLE, padding=(0, 1, 0, 0))
     for view in views[:_MOST_ROWS]:
@@ -193,20 +194,20 @@ def _client_table(views: tuple[ClientView, ...]) -> Table:
 
 
 def _remarks(views: tuple[ClientView, ...]) -> list[str]:
-    """Why clients are not tracking, or wider than the tolerance."""
+    """Return why clients are not tracking or exceed the tolerance."""
     told = [view for view in views if view.state != "tracking" or "within" not in view.reason]
     lines = [f"client {view.client}: {view.reason}" for view in told[:_MOST_ROWS]]
     return lines if len(told) <= _MOST_ROWS else [*lines, f"and {len(told) - _MOST_ROWS} more"]
 
 
 def _sentence(result: dict[str, Any]) -> str:
-    """The result in words."""
+    """Return the result as a sentence."""
     lock, rms = result["rounds_to_lock"], result["residual_rms_samples"]
     if lock is None:
         return f"not all of {result['clients']} clients were tracking at any time in {result['rounds']} rounds"
     text = f"{result['clients']} clients tracking after {lock} rounds"
     measured = result.get("offset_rms_samples")
-    if rms is None and measured is not None:  # of radios, where the truth is not known
+    if rms is None and measured is not None:  # a log of radios, where the true values are unknown
         text += f"; offsets {measured:.3f} samples RMS as measured, in {result['payload_rounds']} payload rounds"
     elif rms is None:
         text += "; no payload since"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What measure, align and track do alike: check all that was given, look who is there, then open the bench."""
+"""Prepare measure, align and track: check all arguments, find the radios, then open the bench."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from oac_blocks.bench.threads.radios import RadioPlan
 from oac_blocks.dsp.checks import real
 from oac_blocks.loop.closed_loop import ClientView, LoopSettings
 
-_TOLERANCE_SAMPLES = 0.5  # where neither an option nor the config names one
-_GROUPS = 2  # payload groups of a burst without a config: bursts of calibration are short
+_TOLERANCE_SAMPLES = 0.5  # samples, used if neither an option nor the config sets a tolerance
+_GROUPS = 2  # payload groups of a burst without a config; calibration bursts are short
 
 
 class RadioSession:
-    """Everything is checked here: nothing was sent yet when an error is raised, and no file was touched.
+    """The checked arguments of a command. If a check fails, nothing has been sent and no file has been touched.
 
-    Options replace what the config says; one that is None does not.
+    Options replace the values of the config; an option that is None does not.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class RadioSession:
         return BenchTable(self.uris, self.serials, self.plan.sample_rate_hz, corrected)
 
     def keep(self, views: Sequence[ClientView]) -> None:
-        """What is known of the clients that are tracking, if it is to be kept."""
+        """Save the calibration of the clients that are tracking, if a file was named."""
         tracking = [view for view in views if view.state == "tracking"]
         if self._save is None or not tracking:
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What all commands of ``oac-calibrate`` share: errors in a sentence, and files that are not written over."""
+"""Share code between all commands of ``oac-calibrate``: errors in one sentence, and files that are not overwritten."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rich.console import Console
 from oac_blocks.radio.base import RadioError
 
 NOT_MET, BAD_INPUT = 1, 2
-_FILE_WIDTH = 140  # characters: the widest table, that of probe
+_FILE_WIDTH = 140  # width in characters of the widest table, that of probe
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object; all else goes to stderr.")]
 
 
 @contextmanager
 def clear_errors() -> Iterator[None]:
-    """What users can put right is said in a sentence, with exit code 2; what went wrong on the way, with 1."""
+    """Print user errors as one sentence and exit with 2; exit with 1 for errors at run time."""
     from oac_blocks.bench.threads.plan import BenchError
 
     try:
@@ -38,16 +38,16 @@ def clear_errors() -> Iterator[None]:
 
 
 def console_for(as_json: bool) -> Console:
-    """Tables are for people: with --json they go to stderr. In a file they are wide enough for uris and serials."""
+    """Return the console for tables; with --json it is stderr, and in a file it is wide enough for uris and serials."""
     console = Console(stderr=as_json)
     return console if console.is_terminal else Console(stderr=as_json, width=_FILE_WIDTH)
 
 
 def log_file(path: Path | None) -> Any:
-    """A new file: a log that is there already is not written over."""
+    """Return a new log file; raise ValueError if it exists already."""
     if path is None:
         return nullcontext()
     try:
         return path.open("x", encoding="utf-8")
     except FileExistsError:
-        raise ValueError(f"--log {path} is there already; give another name") from None
+        raise ValueError(f"--log {path} already exists; choose another name") from None

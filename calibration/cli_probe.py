@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The commands of ``oac-calibrate`` that look at radios and send nothing into the air: probe, loopback-test."""
+"""Define the commands of ``oac-calibrate`` that examine radios without transmitting: probe, loopback-test."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from calibration.loopback import LoopbackResult
 
 _LEFT = (
-    "Another program left it so. The commands here set it right while they run; other programs may not, "
-    "and then send or hear nothing: unplug the radio and plug it in again, or set it with iio_attr."
+    "Another program left it so. The commands here set it right while they run. Other programs may not, and then "
+    "transmit or receive nothing: unplug the radio and plug it in again, or set it with iio_attr."
 )
 
 
@@ -37,9 +37,9 @@ def probe(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Which radios are there, and are they ready? Nothing is set on them, and nothing is sent.
+    """Show which radios are present and whether they are ready. It changes no setting and transmits nothing.
 
-    Exits with 0 if all that were named are there, or a scan found some; with 1 if not.
+    Exits with 0 if all named radios are present, or if a scan found some; with 1 if not.
 
     Example: oac-calibrate probe ip:192.168.2.1 ip:192.168.3.1
     Example: oac-calibrate probe bench.toml
@@ -104,9 +104,9 @@ def loopback_test(
     buffers: Annotated[int, typer.Option(help="Number of kernel buffers, each of one block.")] = 8,
     as_json: Json = False,
 ) -> None:
-    """Is the stream whole, and at which rates? Through the chip's own digital loopback: nothing is transmitted.
+    """Test at which rates a radio's streams lose no samples, through its digital loopback. It transmits nothing.
 
-    Samples that count are sent; each says where it belongs when it comes back. Exits with 0 if all rates were whole.
+    The test sends numbered samples and checks their numbers when they return. Exits with 0 if no rate lost samples.
 
     Example: oac-calibrate loopback-test ip:192.168.2.1 --rate 1e6 --rate 2.5e6
     Example: oac-calibrate loopback-test bench.toml
@@ -159,7 +159,7 @@ def loopback_test(
 
 
 def _radios_in(word: str) -> tuple[list[str], float | None]:
-    """Return the radios that an argument names, and their rate if it is a config: a TOML file, or else a uri."""
+    """Return the radios that an argument (a TOML file or a uri) names, and their rate if it is a config."""
     if not word.endswith(".toml"):
         return [word], None
     from oac_blocks.bench.config import load_bench

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The commands of ``oac-calibrate`` that play rounds on radios: measure, align, track."""
+"""Define the commands of ``oac-calibrate`` that run rounds on radios: measure, align, track."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Config = Annotated[
     Path | None,
     typer.Argument(
-        help="The TOML file of a bench: its [radios] and the waveform in [air]. Options replace what it says."
+        help="The TOML file of a bench, with [radios] and the waveform in [air]. Options replace its values."
     ),
 ]
 Server = Annotated[
@@ -39,15 +39,15 @@ RxGain = Annotated[float | None, typer.Option(help="Gain of all receivers, dB. D
 TxGain = Annotated[float | None, typer.Option(help="Gain of all transmitters, dB, from -89.75 to 0. Default: -30.")]
 Clock = Annotated[
     str | None,
-    typer.Option(help="The radios' clock: wall, or lock-step for virtual radios that run on it. Default: wall."),
+    typer.Option(help="The radios' clock: wall, or lock-step for virtual radios that use it. Default: wall."),
 ]
 Tolerance = Annotated[
     float | None,
     typer.Option(help="Largest offset at which a client counts as aligned, samples. Default: 0.5."),
 ]
-Save = Annotated[Path | None, typer.Option(help="Save what was learnt to this file (TOML), by serial number.")]
+Save = Annotated[Path | None, typer.Option(help="Save the calibration to this file (TOML), by serial number.")]
 Start = Annotated[
-    Path | None, typer.Option(help="Start the search from this saved file. Every value is measured anew.")
+    Path | None, typer.Option(help="Start the search from this saved file. Every value is measured again.")
 ]
 
 
@@ -66,10 +66,10 @@ def measure(
     rx_gain: RxGain = None,
     tx_gain: TxGain = None,
     clock: Clock = None,
-    rounds: Annotated[int, typer.Option(help="Give up after so many rounds.")] = 20,
+    rounds: Annotated[int, typer.Option(help="Give up after this many rounds.")] = 20,
     as_json: Json = False,
 ) -> None:
-    """Offset, frequency, drift and power of each client, once: what there is to be corrected.
+    """Measure sample offset, carrier frequency offset, drift and power of each client once.
 
     Offsets are those of a client without any correction. Exits with 0 if all clients were measured.
 
@@ -101,14 +101,14 @@ def align(
     rx_gain: RxGain = None,
     tx_gain: TxGain = None,
     clock: Clock = None,
-    rounds: Annotated[int, typer.Option(help="Give up after so many rounds.")] = 100,
+    rounds: Annotated[int, typer.Option(help="Give up after this many rounds.")] = 100,
     save: Save = None,
     start: Start = None,
     as_json: Json = False,
 ) -> None:
-    """Close the loop until all clients are heard inside the tolerance, three payload rounds in a row.
+    """Close the loop until all clients are within the tolerance in three payload rounds in a row.
 
-    Exits with 0 if that came about, 1 if not, 2 for bad input or a radio that is not there.
+    Exits with 0 if this succeeded, 1 if not, 2 for bad input or a missing radio.
 
     Example: oac-calibrate align bench.toml --save calibration.toml
     Example: oac-calibrate align --server ip:192.168.2.1 --client ip:192.168.3.1 --client ip:192.168.4.1
@@ -141,7 +141,7 @@ def align(
         text = f"not aligned in {outcome.rounds} rounds: {outcome.reason(session.uris)}"
         if outcome.only_scattered:
             bearable = bearable_offset_samples(session.settings.num)
-            text += f". --tolerance is {session.tolerance:g}; votes bear {bearable:g} here"
+            text += f". --tolerance is {session.tolerance:g}; votes tolerate {bearable:g} here"
     _show(table, as_json, result, text)
     raise typer.Exit(0 if outcome.met else NOT_MET)
 
@@ -167,10 +167,10 @@ def track(
     start: Start = None,
     as_json: Json = False,
 ) -> None:
-    """Hold the clients aligned, log every round, and draw it at the end.
+    """Keep the clients aligned, log every round, and draw the log at the end.
 
-    Exits with 0 if measured offsets of payload rounds after the lock were inside the tolerance (RMS), and all clients
-    are tracking at the end; with 1 if not.
+    Exits with 0 if the measured offsets of payload rounds after the lock were within the tolerance (RMS) and all
+    clients are tracking at the end; with 1 if not.
 
     Example: oac-calibrate track --server ip:192.168.2.1 --client ip:192.168.3.1 --frequency 2.45e9
     --rounds 500 --log bench.jsonl
@@ -181,7 +181,7 @@ def track(
 
         integer("--rounds", rounds, 1)
         if plot is not None and log is None:
-            raise ValueError("--plot draws the log: give --log, too")
+            raise ValueError("--plot draws the log, so it needs --log")
         picture = plot or (log.with_suffix(".png") if log else None)
         if picture is not None and picture.suffix.lower() not in (".png", ".svg", ".pdf"):
             raise ValueError(f"--plot must end in .png, .svg or .pdf, got {picture}")
@@ -225,7 +225,7 @@ def _track(session: RadioSession, table: BenchTable, rounds: int, log: Path | No
             if locked and outcome.kind == "payload":
                 offsets = outcome.offset_samples
                 held += offsets[np.isfinite(offsets)].tolist()
-            locked |= all_tracking and outcome.kind == "payload"  # the first payload round is one of learning
+            locked |= all_tracking and outcome.kind == "payload"  # the loop still learns in the first payload round
     if played:
         session.keep(bench.loop.clients)
     return {

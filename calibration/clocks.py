@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The clients' crystals as counts of samples against the server's count."""
+"""Convert between the server's sample count and those of the clients' crystals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class ClientClocks:
-    """What each of N clients has counted at a time of the server, in samples. Both begin at 0.
+    """The sample counts of N clients at the server's times. All counts begin at 0.
 
     Client i has the crystal of ``settings[i]`` and of the i-th child of ``seed``.
     """
@@ -28,7 +28,7 @@ class ClientClocks:
         self._crystals = [Crystal(one, child) for one, child in zip(settings, children, strict=True)]
 
     def count_at(self, time: Floats) -> Floats:
-        """Return what each clock has counted at the server's times (N,)."""
+        """Return the count of each clock at the server's times (N,)."""
         leads = [crystal.lead_at(at) for crystal, at in zip(self._crystals, self._seconds(time), strict=True)]
         return time + self._rate_hz * np.array(leads)
 
@@ -38,7 +38,7 @@ class ClientClocks:
         return self._rate_hz * np.array(at)
 
     def rates_ppm(self, time: float) -> Floats:
-        """Return the rate errors (N,) at one time of the server."""
+        """Return the rate errors (N,) in ppm at one time of the server."""
         return np.array([crystal.rate_ppm(time / self._rate_hz) for crystal in self._crystals])
 
     def step(self, client: int, ppm: float, time: float) -> None:

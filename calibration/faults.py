@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Faults that a schedule gives to simulated radios: which one, for which client, and in which rounds."""
+"""Schedule faults of simulated radios: which fault, for which client, and in which rounds."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ _LASTING: frozenset[FaultKind] = frozenset({"miss", "false_trigger", "vanish", "
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault from round ``round`` on, for ``rounds`` rounds. The meaning of ``value`` depends on ``kind``:
+    """A fault that begins in round ``round`` and lasts ``rounds`` rounds. The meaning of ``value`` depends on ``kind``:
 
-    - ``miss``: the client does not hear the trigger;
-    - ``false_trigger``: it takes something else for it, ``value`` samples off;
-    - ``vanish``: it neither hears nor says anything;
-    - ``jump``: its transmit stream slips by ``value`` samples, and nobody notices;
-    - ``gap``: its stream slips by ``value`` samples, and it says so;
-    - ``clock_step``: its clock's rate changes by ``value`` ppm, for good;
-    - ``interferer``: noise at the server, ``value`` dB above a unit subcarrier (``client`` does not matter);
-    - ``echoes``: its echoes have a delay spread of ``value`` samples, and fade anew in each round.
+    - ``miss``: the client does not detect the trigger;
+    - ``false_trigger``: the client detects a trigger ``value`` samples off;
+    - ``vanish``: the client neither receives nor transmits;
+    - ``jump``: the client's transmit stream slips by ``value`` samples without notice;
+    - ``gap``: the client's stream slips by ``value`` samples, and the client reports it;
+    - ``clock_step``: the rate of the client's clock changes by ``value`` ppm permanently;
+    - ``interferer``: noise at the server, ``value`` dB above a unit subcarrier (``client`` is ignored);
+    - ``echoes``: the client has multipath with a delay spread of ``value`` samples, which fades independently per
+      round.
     """
 
     round: int

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The log of a calibration: one JSON object a line, the first of them about the whole, one for each round after it.
+"""Write and read the log of a calibration: one JSON object per line, a header and one line for each round.
 
-A program that is killed leaves a torn last line behind. It is left out when the log is read, and that is said.
+A killed program leaves an incomplete last line. The reader leaves it out and says so.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from oac_blocks.errors import OacError
 
 FORMAT = "oac-calibration-log"
 VERSION = 1
-# One number for each client in each round.
+# Columns with one number for each client in each round.
 COLUMNS = (
-    "offset_samples",  # as measured
-    "sigma_samples",  # of it, by the bound
-    "residual_samples",  # the truth, where it is known
-    "correction_samples",  # for the coming round
-    "doubt_samples",  # the tracker's own standard deviation of the coming round's offset
-    "client_sample",  # when the client heard the trigger, by its own count
+    "offset_samples",  # measured sample offset
+    "sigma_samples",  # standard deviation of the offset by the bound
+    "residual_samples",  # true sample offset, if it is known
+    "correction_samples",  # correction for the coming round
+    "doubt_samples",  # the tracker's standard deviation of the coming round's offset
+    "client_sample",  # arrival of the trigger in the client's own count
     "drift_ppm",
     "power_db",
     "gain_db",
@@ -37,11 +37,11 @@ Floats = npt.NDArray[np.float64]
 
 
 class LogError(OacError, ValueError):
-    """A log that cannot be read, in words for the user."""
+    """A log that cannot be read; the message is for the user."""
 
 
 class LogWriter:
-    """Writes line by line, each of them whole before the next."""
+    """Write a log; each line is complete before the next begins."""
 
     def __init__(self, file: IO[str], clients: int, sample_rate_hz: float, about: Mapping[str, Any]) -> None:
         self._file = file
@@ -62,7 +62,7 @@ class LogWriter:
 
 @dataclass(frozen=True)
 class CalibrationLog:
-    """All rounds of a log; arrays are (rounds,) or (rounds, clients), NaN where nothing is known."""
+    """All rounds of a log; arrays are (rounds,) or (rounds, clients), NaN for unknown values."""
 
     clients: int
     sample_rate_hz: float
@@ -72,33 +72,33 @@ class CalibrationLog:
     trigger_sample: Floats
     states: tuple[tuple[str, ...], ...]
     columns: dict[str, Floats]
-    note: str  # what was wrong with it and could be left out; empty if nothing
+    note: str  # defects that could be left out; empty if there are none
 
 
 def read_log(path: Path) -> CalibrationLog:
-    """Raises ``LogError`` for what is no log or is broken, with the line."""
+    """Return the log in this file; raise ``LogError`` with the line if it is not a log or is broken."""
     try:
         lines = path.read_bytes().decode("utf-8", errors="replace").split("\n")
     except OSError as error:
         raise LogError(f"{path}: {error.strerror or error}") from error
-    torn = bool(lines[-1])  # a whole line ends with a newline
+    torn = bool(lines[-1])  # a complete line ends with a newline
     parsed: list[dict[str, Any]] = []
     note = ""
     for number, line in enumerate(lines[:-1] if not torn else lines, 1):
         try:
             value = json.loads(line)
             if not isinstance(value, dict):
-                raise ValueError("no JSON object")
+                raise ValueError("not a JSON object")
         except ValueError as error:
             if torn and number == len(lines) and parsed:
-                note = f"line {number} is torn and was left out"
+                note = f"line {number} is incomplete and was left out"
                 break
             raise LogError(f"{path}, line {number}: {error}") from None
         parsed.append(value)
     if not parsed or parsed[0].get("format") != FORMAT:
-        raise LogError(f"{path} is no calibration log: its first line does not say {FORMAT!r}")
+        raise LogError(f"{path} is not a calibration log: its first line does not contain {FORMAT!r}")
     if parsed[0].get("version") != VERSION:
-        raise LogError(f"{path} is of version {parsed[0].get('version')!r}; this program reads version {VERSION}")
+        raise LogError(f"{path} has version {parsed[0].get('version')!r}; this program reads version {VERSION}")
     if len(parsed) < 2:
         raise LogError(f"{path} has no rounds")
     try:

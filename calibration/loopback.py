@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Test whether a radio's stream is whole: send numbered samples, and check those that its digital loopback returns.
+"""Test whether a radio's streams lose samples: send numbered samples through its digital loopback and check them.
 
-A sample's two parts, 11 bits each, are digits of its number: so each sample says by itself where it belongs, and a gap
-says how long it is. Numbers begin anew after 4,194,304 samples. Where the transmitter ran out of samples, silence comes
-back, which counts nothing: however long it is, it is one break.
+The two parts of a sample, 11 bits each, are digits of its number. Each sample therefore shows its own position, and a
+gap shows its length. The numbers start again after 4,194,304 samples. If the transmitter runs out of samples, silence
+returns, which carries no number: a stretch of silence of any length is one break.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from oac_blocks.radio.base import Radio, StreamConfig
 
 _DIGIT = 2048
 _HALF = _DIGIT // 2
-_STEPS = 2048  # steps from 0 to full scale: a converter of 12 bits or more passes whole steps unchanged
+_STEPS = 2048  # steps from 0 to full scale; a converter of 12 bits or more passes whole steps unchanged
 PERIOD_SAMPLES = _DIGIT * _DIGIT
 _ALIKE = 64  # consecutive numbers in a row that mark the beginning of the count
 
 
 @dataclass(frozen=True)
 class LoopbackResult:
+    """Result of a loopback test."""
+
     sample_rate_hz: float
-    samples: int  # samples that came back, from the first one with a number on
-    breaks: int  # places where the count does not go on; a stretch of silence is one
-    lost_samples: int  # samples that were sent and did not come back
-    silent_samples: int  # samples of silence that came back where the transmitter had none to send
+    samples: int  # samples that returned, from the first numbered one on
+    breaks: int  # places where the count does not continue; a stretch of silence is one
+    lost_samples: int  # samples that were sent and did not return
+    silent_samples: int  # samples of silence that returned because the transmitter had none to send
     gaps: tuple[str, ...]  # gaps that the device reported
     delay_samples: int | None  # from the first sample sent to its return; None if it did not return
 
@@ -39,13 +41,14 @@ class LoopbackResult:
 
 
 def counting_samples(first: int, count: int) -> npt.NDArray[np.complex64]:
-    """Return the samples from number ``first`` on. A converter of 12 bits passes them unchanged."""
+    """Return the samples from number ``first`` on; a converter of 12 bits passes them unchanged."""
     numbers = np.arange(first, first + count) % PERIOD_SAMPLES
     low, high = numbers % _DIGIT - _HALF, numbers // _DIGIT - _HALF
     return ((low + 1j * high) / _STEPS).astype(np.complex64)
 
 
 def numbers_of(samples: npt.NDArray[np.complex64]) -> npt.NDArray[np.int64]:
+    """Return the numbers of received samples."""
     scaled = samples.astype(np.complex128) * _STEPS
     low, high = np.rint(scaled.real).astype(np.int64), np.rint(scaled.imag).astype(np.int64)
     return (low + _HALF) % _DIGIT + _DIGIT * ((high + _HALF) % _DIGIT)
@@ -53,7 +56,7 @@ def numbers_of(samples: npt.NDArray[np.complex64]) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Count:
-    """What ``check_count`` found. ``begin`` None: the count begins nowhere, and all else is 0."""
+    """The result of ``check_count``. If ``begin`` is None, no count was found, and all other fields are 0."""
 
     begin: int | None = None
     breaks: int = 0
@@ -62,10 +65,10 @@ class Count:
 
 
 def check_count(received: npt.NDArray[np.complex64]) -> Count:
-    """Find where the count begins, where it breaks from there on, and what each break has lost or put in.
+    """Find where the count begins, where it breaks afterwards, and how many samples each break lost or added.
 
-    A run is a stretch of samples that count on. Between two runs lies one break: ``silent_samples`` counts what was
-    received there, and ``lost_samples`` the numbers that are missing. A count that goes back has lost nothing.
+    A run is a stretch of consecutive numbers. Two runs are separated by one break: ``silent_samples`` counts the
+    samples received there, and ``lost_samples`` counts the missing numbers. A count that goes back has lost nothing.
     """
     numbers = numbers_of(received)
     goes_on = np.diff(numbers) % PERIOD_SAMPLES == 1
@@ -74,7 +77,8 @@ def check_count(received: npt.NDArray[np.complex64]) -> Count:
         return Count()
     begin = int(np.argmax(alike))
     edges = np.diff(np.concatenate(([0], goes_on[begin:].astype(np.int8), [0])))
-    first, last = begin + np.flatnonzero(edges == 1), begin + np.flatnonzero(edges == -1)  # samples of each run
+    # First and last sample of each run.
+    first, last = begin + np.flatnonzero(edges == 1), begin + np.flatnonzero(edges == -1)
     missing = (numbers[first[1:]] - numbers[last[:-1]] - 1) % PERIOD_SAMPLES
     lost = int(missing[missing < PERIOD_SAMPLES // 2].sum())
     at_the_end = len(received) - 1 - int(last[-1])

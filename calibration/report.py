@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A calibration log as a picture: offsets, residuals, clocks, and the errors beside their bounds."""
+"""Draw a calibration log: offsets, residuals, clocks, and errors beside their bounds."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from calibration.allan import allan_deviation
 from calibration.log import CalibrationLog
 
 Floats = npt.NDArray[np.float64]
-_MOST_LINES = 10  # of clients that are drawn one by one
+_MOST_LINES = 10  # largest number of clients that are drawn individually
 
 
 def summary(log: CalibrationLog) -> dict[str, Any]:
-    """The figures of a log; None where nothing is known."""
+    """Return the figures of a log, with None for unknown values."""
     tracking = np.array(log.states) == "tracking"
     locked = tracking.all(axis=1)
     lock = int(np.argmax(locked)) + 1 if locked.any() else None
@@ -42,7 +42,7 @@ def summary(log: CalibrationLog) -> dict[str, Any]:
 
 
 def draw(log: CalibrationLog, path: Path) -> None:
-    """Writes the picture; the file is there whole or not at all."""
+    """Write the picture; the file is either complete or not there."""
     drawn = figure(log)
     part = path.with_name(path.name + ".part")
     try:
@@ -53,7 +53,7 @@ def draw(log: CalibrationLog, path: Path) -> None:
 
 
 def figure(log: CalibrationLog) -> Figure:
-    """Four axes: offsets, their histogram, the clocks, and errors beside their bounds."""
+    """Return a figure with four axes: offsets, their histogram, the clocks, and errors beside their bounds."""
     with mpl.rc_context({"axes.grid": True, "grid.alpha": 0.3, "font.size": 9}):
         drawn = Figure(figsize=(11, 7.5), layout="constrained")
         (offsets, histogram), (clocks, bounds) = drawn.subplots(2, 2)
@@ -90,7 +90,7 @@ def _draw_histogram(axes: Axes, log: CalibrationLog) -> None:
 
 
 def _draw_clocks(axes: Axes, log: CalibrationLog) -> None:
-    """From when each client heard the triggers, against when the server did."""
+    """Draw the Allan deviation of the clocks, from the clients' counts of the triggers against the server's."""
     intervals = np.diff(log.trigger_sample)
     known = intervals[np.isfinite(intervals) & (intervals > 0)]
     axes.set(xlabel="averaging time (s)", ylabel="Allan deviation", title="Clocks, as the triggers show them")
@@ -105,9 +105,9 @@ def _draw_clocks(axes: Axes, log: CalibrationLog) -> None:
 
 
 def _draw_bounds(axes: Axes, log: CalibrationLog) -> None:
-    """RMS of what is measured and what is left, beside what the bound allows for the measurement.
+    """Draw the RMS values of the residuals and errors beside the bound of the measurement.
 
-    What is left is the truth, which only a simulation knows. Of radios the measured offsets are drawn instead.
+    Residuals are true values, which only a simulation knows. For radios the measured offsets are drawn instead.
     """
     lock = summary(log)["rounds_to_lock"]
     clients = np.arange(log.clients)
@@ -136,7 +136,7 @@ def _draw_bounds(axes: Axes, log: CalibrationLog) -> None:
 
 
 def _without_jumps(lead: Floats) -> Floats:
-    """Where a client's count jumps (its stream broke), the later part is moved back: a jump is no clock's doing."""
+    """Return the lead with jumps of a client's count (broken streams) removed, because the clock did not cause them."""
     moved = lead.copy()
     known = np.flatnonzero(np.isfinite(moved))
     if len(known) < 3:
@@ -150,7 +150,7 @@ def _without_jumps(lead: Floats) -> Floats:
 
 
 def _after(log: CalibrationLog, lock: int | None) -> npt.NDArray[np.bool_]:
-    """Payload rounds after the lock and the first of payload, which is one of learning."""
+    """Return the payload rounds after the lock, without the first one, in which the loop still learns."""
     payload = np.array(log.kinds) == "payload"
     if lock is None:
         return np.zeros(len(payload), bool)

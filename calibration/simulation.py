@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The loop against virtual radios: round by round, with the truth beside what the loop believes."""
+"""Run the loop against virtual radios round by round, and record the true values beside the loop's estimates."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Played:
+    """One simulated round."""
+
     plan: Plan
     result: RoundResult
-    views: tuple[ClientView, ...]  # after the round
+    views: tuple[ClientView, ...]  # states of the clients after the round
 
     def log_line(self) -> tuple[int, str, float, list[str], dict[str, Floats]]:
-        """What ``calibration.log`` writes of a round."""
+        """Return the round in the form that ``calibration.log`` writes."""
         arrivals, views = self.result.arrivals, self.views
         heard = np.full(len(views), np.nan)
         for answer in self.result.answers:
@@ -46,7 +48,7 @@ class Played:
 
 
 def loop_for(settings: VirtualSettings, loop: LoopSettings | None = None) -> Loop:
-    """A loop that knows the turnaround and the sample rate, and nothing else of the radios."""
+    """Return a loop that knows only the turnaround and the sample rate of the radios."""
     loop = LoopSettings() if loop is None else loop
     known = dataclasses.replace(
         loop,
@@ -57,6 +59,7 @@ def loop_for(settings: VirtualSettings, loop: LoopSettings | None = None) -> Loo
 
 
 def play(loop: Loop, radios: VirtualRadios, rounds: int) -> Iterator[Played]:
+    """Run rounds of the loop on the radios and yield each of them."""
     for _ in range(integer("rounds", rounds, 1)):
         plan = loop.plan()
         result = radios.play(plan)
@@ -70,25 +73,25 @@ def play(loop: Loop, radios: VirtualRadios, rounds: int) -> Iterator[Played]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """``residual_samples`` (rounds, N) are true ones of payload rounds, NaN elsewhere."""
+    """The result of a simulation; ``residual_samples`` (rounds, N) are true values of payload rounds, NaN elsewhere."""
 
-    tracking: npt.NDArray[np.bool_]  # (rounds, N), after each round
+    tracking: npt.NDArray[np.bool_]  # (rounds, N): whether each client was tracking after each round
     residual_samples: Floats
     kinds: tuple[str, ...]
 
     @property
     def rounds_to_lock(self) -> int | None:
-        """Rounds until all clients were tracking for the first time; None if never."""
+        """Return the number of rounds until all clients were tracking for the first time; None if never."""
         locked = self.tracking.all(axis=1)
         return int(np.argmax(locked)) + 1 if locked.any() else None
 
     @property
     def all_tracking(self) -> bool:
-        """At the end."""
+        """Return whether all clients are tracking at the end."""
         return bool(self.tracking[-1].all())
 
     def after_lock(self) -> Floats:
-        """All true residuals of payload after the lock, in one row; the first payload round is one of learning."""
+        """Return all true residuals of payload after the lock in one row, without the first payload round."""
         lock = self.rounds_to_lock
         if lock is None:
             return np.empty(0)
@@ -113,6 +116,7 @@ def simulate(
     faults: Iterable[Fault] = (),
     each: Callable[[Played], None] | None = None,
 ) -> Outcome:
+    """Run a simulation and return its result; ``each`` is called after every round."""
     loop = loop_for(settings) if loop is None else loop
     tracking, residuals, kinds = [], [], []
     for played in play(loop, VirtualRadios(settings, faults), rounds):

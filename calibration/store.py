@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a radio's last calibration found, in a file of its own: where the next one begins its search.
+"""Store the result of a radio's last calibration in a file, from which the next calibration starts its search.
 
-Nothing in it is believed before it is heard: streams that start anew have another offset between them. A file that is
-broken or of another radio is an error, and is never written over.
+The stored values are only a start and must be confirmed by measurements, because streams that start again have a
+different offset. A file that is broken or belongs to another radio is an error and is never overwritten.
 """
 
 from __future__ import annotations
@@ -25,17 +25,19 @@ from oac_blocks.loop.states import ClientView, Guess
 
 FORMAT = "oac-calibration"
 VERSION = 1
-MANY_VERSION = 2  # of a file with several radios
+MANY_VERSION = 2  # version of a file with several radios
 FILE_NAME = "calibration.toml"
 _SERIAL = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 
 class StoreError(OacError, ValueError):
-    """A calibration file that cannot be used, in words for the user."""
+    """A calibration file that cannot be used; the message is for the user."""
 
 
 @dataclass(frozen=True)
 class StoredCalibration:
+    """The calibration of one radio."""
+
     serial: str
     measured_at: datetime
     sample_rate_hz: float
@@ -43,7 +45,7 @@ class StoredCalibration:
     correction_samples: float
     gain_db: float = 0.0
     drift_ppm: float | None = None
-    sigma_samples: float | None = None  # as the tracker saw it
+    sigma_samples: float | None = None  # the tracker's standard deviation
 
     def __post_init__(self) -> None:
         good = isinstance(self.serial, str) and _SERIAL.fullmatch(self.serial) is not None
@@ -59,7 +61,10 @@ class StoredCalibration:
                 real(name, getattr(self, name))
 
     def guess(self, sample_rate_hz: float, turnaround_samples: float) -> Guess:
-        """Where to begin. At another rate or turnaround the correction would be another, and only the gain is kept."""
+        """Return the start of a search.
+
+        At another rate or turnaround the correction is invalid, and only the gain is kept.
+        """
         same = (sample_rate_hz, turnaround_samples) == (self.sample_rate_hz, self.turnaround_samples)
         return Guess(self.correction_samples if same else 0.0, self.gain_db)
 
@@ -74,8 +79,8 @@ def of_client(
     turnaround_samples: float,
     measured_at: datetime | None = None,
 ) -> StoredCalibration:
-    """What the loop knows of a client that is tracking."""
-    require(view.state == "tracking", "state", view.state, "tracking: nothing else is worth keeping")
+    """Return the loop's knowledge of a client that is tracking."""
+    require(view.state == "tracking", "state", view.state, "tracking (other states are not worth storing)")
     return StoredCalibration(
         serial,
         datetime.now(UTC) if measured_at is None else measured_at,
@@ -89,7 +94,7 @@ def of_client(
 
 
 def path_of(folder: Path, serial: str) -> Path:
-    """Each radio has a folder named like its serial number."""
+    """Return the file of a radio; each radio has a folder with its serial number as name."""
     require(
         _SERIAL.fullmatch(serial) is not None and serial.strip(".") != "", "serial", repr(serial), "a serial number"
     )
@@ -97,7 +102,7 @@ def path_of(folder: Path, serial: str) -> Path:
 
 
 def read(path: Path, serial: str) -> StoredCalibration | None:
-    """What the file says of this radio; None if there is no file. Raises ``StoreError`` for any other file."""
+    """Return the file's calibration of this radio; None if there is no file. Raise ``StoreError`` if it is invalid."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -107,49 +112,54 @@ def read(path: Path, serial: str) -> StoredCalibration | None:
     try:
         table = tomllib.loads(content.decode("utf-8"))
         if table.pop("format", None) != FORMAT:
-            raise ValueError(f"it does not say format = {FORMAT!r}")
+            raise ValueError(f"it does not contain format = {FORMAT!r}")
         if (number := table.pop("version", None)) != VERSION:
-            raise ValueError(f"it is of version {number!r}, and this program reads version {VERSION}")
+            raise ValueError(f"it has version {number!r}, and this program reads version {VERSION}")
         unknown = set(table) - {field.name for field in fields(StoredCalibration)}
         if unknown:
             raise ValueError(f"unknown key {sorted(unknown)[0]!r}")
         stored = StoredCalibration(**table)
     except (ValueError, TypeError) as error:
-        raise StoreError(f"{path} is no calibration that can be read: {error}. Move it away to begin anew") from error
+        raise StoreError(f"{path} is not a readable calibration file: {error}. Move it away to start again") from error
     if stored.serial != serial:
-        raise StoreError(f"{path} is of radio {stored.serial}, not of {serial}")
+        raise StoreError(f"{path} belongs to radio {stored.serial}, not to {serial}")
     return stored
 
 
 def write(path: Path, stored: StoredCalibration) -> None:
-    """The file is there whole, old or new, whatever happens. One of another radio, or a broken one, is left alone."""
+    """Write the file atomically; a file that is broken or belongs to another radio is not changed."""
     read(path, stored.serial)
-    # At the end, so that half a file does not pass for a whole one.
+    # These two keys come last, so that half a file is not mistaken for a whole one.
     _replace(path, {**_values(stored), "version": VERSION, "format": FORMAT})
 
 
 def read_many(path: Path, serials: Sequence[str]) -> dict[str, StoredCalibration]:
-    """What the file says of these radios, of each of them. Raises ``StoreError`` for a file of others, or none."""
+    """Return the file's calibrations of all these radios.
+
+    Raise ``StoreError`` if there is no file or one is missing.
+    """
     stored = _radios_of(path)
     if stored is None:
-        raise StoreError(f"{path}: there is no such file")
+        raise StoreError(f"{path} does not exist")
     missing = [serial for serial in serials if serial not in stored]
     if missing:
-        raise StoreError(f"{path} is of radio {', '.join(stored)}, and says nothing of {', '.join(missing)}")
+        raise StoreError(f"{path} belongs to radio {', '.join(stored)}, and has no entry for {', '.join(missing)}")
     return {serial: stored[serial] for serial in serials}
 
 
 def check_many(path: Path, serials: Sequence[str]) -> None:
-    """May what is known of these radios be written to this file? One of another radio, or a broken one, is no place."""
+    """Raise ``StoreError`` if the file is broken or belongs to another radio, so that it must not be overwritten."""
     others = [serial for serial in _radios_of(path) or {} if serial not in serials]
     if others:
-        raise StoreError(f"{path} is of another radio, {', '.join(others)}, and is left as it is; give another name")
+        raise StoreError(
+            f"{path} belongs to another radio, {', '.join(others)}, and is not changed; choose another name"
+        )
     if not path.absolute().parent.is_dir():
         raise StoreError(f"{path}: there is no folder {path.absolute().parent}")
 
 
 def write_many(path: Path, calibrations: Sequence[StoredCalibration], serials: Sequence[str]) -> None:
-    """What is new of some of the bench's radios ``serials``; what the file says of the others of them stays."""
+    """Write new calibrations of some of the radios ``serials``; the file's entries of the others stay."""
     check_many(path, serials)
     known = (_radios_of(path) or {}) | {one.serial: one for one in calibrations}
     about = {"version": MANY_VERSION, "format": FORMAT}
@@ -157,7 +167,7 @@ def write_many(path: Path, calibrations: Sequence[StoredCalibration], serials: S
 
 
 def _radios_of(path: Path) -> dict[str, StoredCalibration] | None:
-    """All radios of a file, by their serial numbers; None if there is no file."""
+    """Return all radios of a file, by their serial numbers; None if there is no file."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -166,17 +176,17 @@ def _radios_of(path: Path) -> dict[str, StoredCalibration] | None:
         raise StoreError(f"{path}: {error.strerror or error}") from error
     try:
         table = tomllib.loads(content.decode("utf-8"))
-        if table.get("format") == FORMAT and table.get("version") == VERSION:  # of one radio
+        if table.get("format") == FORMAT and table.get("version") == VERSION:  # a file of one radio
             names = {field.name for field in fields(StoredCalibration)}
             stored = [StoredCalibration(**{key: value for key, value in table.items() if key in names})]
         else:
             if table.get("file") != {"version": MANY_VERSION, "format": FORMAT}:
-                raise ValueError(f"it does not say format = {FORMAT!r} and version = {MANY_VERSION}")
+                raise ValueError(f"it does not contain format = {FORMAT!r} and version = {MANY_VERSION}")
             stored = [StoredCalibration(**values) for values in table.get("radio", [])]
         if not stored:
             raise ValueError("it names no radio")
     except (ValueError, TypeError) as error:
-        raise StoreError(f"{path} is no calibration that can be read: {error}. Move it away to begin anew") from error
+        raise StoreError(f"{path} is not a readable calibration file: {error}. Move it away to start again") from error
     return {one.serial: one for one in stored}
 
 

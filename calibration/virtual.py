@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Simulate a server and N clients round by round, without streams; waveforms are computed only where they matter.
 
-Each client has its own crystal, which makes its clock and its carrier, and its own stream offset, delay and echoes. In
-a round the simulation makes the trigger as each client hears it, and the real estimator times it there. It makes the
-answers as the server hears them (the sync symbols of a payload round, or the sequences of an acquire round), and the
-server's real estimators measure them. Payload and silence in between are not computed, so that a thousand rounds take
-seconds.
+Each client has its own crystal for clock and carrier, and its own stream offset, delay and multipath. In each round
+the simulation computes the trigger as each client receives it, and the real estimator measures its time. It then
+computes the answers as the server receives them (the sync symbols of a payload round, or the sequences of an acquire
+round), and the server's real estimators measure them. Payload and silence in between are not computed, so that a
+thousand rounds take seconds.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from oac_blocks.loop.states import Answer, Arrivals, Order, Plan, Sent
 Floats = npt.NDArray[np.float64]
 Complex = npt.NDArray[np.complex128]
 
-_MARGIN = 96  # samples on both sides of a trigger, for the tails of a fractional delay and for echoes
-_LOOK_SAMPLES = 64  # samples behind the first path in which the strongest one may lie
+_MARGIN = 96  # samples on both sides of a trigger, for the tails of a fractional delay and for multipath
+_LOOK_SAMPLES = 64  # samples after the first path in which the strongest path may be
 _CFO_SHARE = 0.25  # weight of the newest trigger in a client's running mean of the frequency
-_MOST_SPREADS = 5  # delay spreads after which the echoes end
+_MOST_SPREADS = 5  # delay spreads after which the multipath ends
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class VirtualSettings:
     carrier_hz: float = 2.4e9
     snr_db: float = 15.0  # SNR of a client's subcarrier at the server, and of the trigger's samples at a client
     own_trigger_snr_db: float = 30.0  # SNR of the server's own trigger at the server
-    delay_spread_samples: float = 0.0  # 0 is one path; otherwise Rayleigh echoes with an exponential profile
+    delay_spread_samples: float = 0.0  # 0 is one path; otherwise Rayleigh multipath with an exponential profile
     gain_spread_db: float = 0.0  # the mean powers are uniform between minus and plus this
     interval_samples: int | None = None  # from trigger to trigger; None is twice the turnaround, or the round's length
     seed: int = 1
@@ -90,10 +90,10 @@ class VirtualSettings:
 
 @dataclass(frozen=True)
 class RoundResult:
-    """The result of a round. ``gaps``, ``answers`` and ``arrivals`` are for the loop, the rest is the truth.
+    """The result of a round. ``gaps``, ``answers`` and ``arrivals`` are for the loop; the other fields are true values.
 
-    ``residual_samples`` is the true arrival of each client less the wanted one, in the mean over the frame and over the
-    client's echoes. It is NaN for a client that did not answer.
+    ``residual_samples`` is the true minus the nominal arrival time of each client, averaged over the frame and over the
+    client's paths. It is NaN for a client that did not answer.
     """
 
     gaps: tuple[tuple[int, int, str], ...]  # client, new epoch, reason
@@ -155,7 +155,7 @@ class VirtualRadios:
         return RoundResult(gaps, answers, arrivals, residual, clock_ppm)
 
     def _places(self, kind: Kind) -> Floats:
-        """Return where each client is measured, in samples behind its answer's first one, (N,)."""
+        """Return where each client is measured, in samples after its answer's first sample, (N,)."""
         layout = self.settings.layout
         if kind == "acquire":
             return np.array([layout.sequence_start_samples(client) for client in range(layout.clients)], np.float64)
@@ -176,7 +176,7 @@ class VirtualRadios:
         triggers: _Triggers,
         taps: Complex,
     ) -> _OnAir:
-        """Place each answer by its client's clock, and return when the server hears it by its own."""
+        """Place each answer by its client's clock, and return when it arrives by the server's clock."""
         layout = self.settings.layout
         corrections, gains, stretch = np.zeros(layout.clients), np.zeros(layout.clients), np.ones(layout.clients)
         for order in orders:
@@ -198,7 +198,7 @@ class VirtualRadios:
         return _OnAir(clients, np.where(answering, np.transpose(delays), np.nan), gains, taps, turn)
 
     def _strike(self, round_: int) -> tuple[tuple[int, int, str], ...]:
-        """Let the faults happen that come before the round, and return the stream gaps."""
+        """Apply the faults that come before the round, and return the stream gaps."""
         for fault in self._schedule.now(round_, "jump"):
             self.stream_offset_samples[fault.client] += fault.value
         for fault in self._schedule.now(round_, "clock_step"):
@@ -223,7 +223,7 @@ class VirtualRadios:
         return spreads
 
     def _draw_taps(self, round_: int) -> Complex:
-        """Draw each client's echoes (N, taps), one sample apart; they are the same in both directions."""
+        """Draw each client's multipath (N, taps), one sample apart; it is the same in both directions."""
         spreads = self._spreads(round_)
         count = 1 + math.ceil(_MOST_SPREADS * float(spreads.max()))
         drawn = self._fading.standard_normal((len(spreads), count, 2)).view(np.complex128)[..., 0] / math.sqrt(2)
@@ -235,15 +235,15 @@ class VirtualRadios:
         return taps
 
     def _true_cfo(self, time: float) -> Floats:
-        """Return the clients' carriers above the server's, rad/sample: the crystal makes clock and carrier."""
+        """Return the clients' carrier offsets against the server in rad/sample; one crystal makes clock and carrier."""
         hertz = 1e-6 * self._clocks.rates_ppm(time) * self.settings.carrier_hz
         return 2 * np.pi * hertz / self.settings.layout.num.sample_rate_hz
 
     def _triggers(self, sent_at: float, taps: Complex) -> _Triggers:
-        """Return the trigger as each client and the server itself hear it."""
+        """Return the trigger as each client and the server itself receive it."""
         arrived = np.append(self._clocks.count_at(sent_at + self.delay_samples), sent_at)
         first = np.floor(arrived)
-        # A client whose carrier is too high hears the server too low.
+        # A client with a high carrier receives the server at a low frequency.
         cfo = np.append(-self._true_cfo(sent_at), 0.0)
         paths = np.zeros((len(first), taps.shape[1]), np.complex128)
         paths[:-1] = taps * self._amplitude[:, None]
@@ -274,7 +274,7 @@ class VirtualRadios:
         for client in air.clients:
             delays, taps, gain = air.delays[client], air.taps[client], air.gains[client]
             if delays.min() < -early or delays.max() + len(taps) - 1 > num.cp_samples - early:
-                # Outside the prefix it is no longer a symbol, but interference of the same power.
+                # Outside the prefix the answer is no longer a whole symbol, but interference of the same power.
                 noise_power += gain**2 * float(np.sum(np.abs(taps) ** 2))
                 continue
             phase = np.exp(1j * air.turn[client] * starts)
@@ -306,7 +306,7 @@ class VirtualRadios:
 
 @dataclass(frozen=True)
 class _Triggers:
-    """A trigger as it was heard: times in the clients' own counts, frequencies in rad/sample."""
+    """A received trigger: times in the clients' own counts, frequencies in rad/sample."""
 
     count: Floats
     cfo: Floats
@@ -316,17 +316,17 @@ class _Triggers:
 
 @dataclass(frozen=True)
 class _OnAir:
-    """The answers of a round. ``delays`` (N, symbols) are relative to the wanted time of each symbol."""
+    """The answers of a round. ``delays`` (N, symbols) are relative to the nominal time of each symbol."""
 
     clients: npt.NDArray[np.int64]  # numbers of the clients that answer
     delays: Floats
     gains: Floats
     taps: Complex
-    turn: Floats  # carrier offset that the clients' corrections leave, rad/sample
+    turn: Floats  # remaining carrier offset after the clients' corrections, rad/sample
 
 
 class _SharedTones:
-    """The subcarriers of each client in a sync symbol, for any delay and echoes."""
+    """The subcarriers of each client in a sync symbol, for any delay and multipath."""
 
     def __init__(self, layout: RoundLayout) -> None:
         num = layout.num
@@ -343,7 +343,7 @@ class _SharedTones:
 
 
 def _trigger_records(fraction: Floats, cfo: Floats, paths: Complex) -> Complex:
-    """Return the trigger (N, n) behind a margin, with a fractional delay, echoes (N, taps) and a carrier offset."""
+    """Return the trigger (N, n) behind a margin, with a fractional delay, multipath (N, taps) and a carrier offset."""
     size = len(trigger()) + 2 * _MARGIN
     spectrum = scipy.fft.fft(np.pad(trigger(), _MARGIN).astype(np.complex128))
     omega = 2 * np.pi * scipy.fft.fftfreq(size)
@@ -367,7 +367,7 @@ def _strongest(records: Complex, cfo: Floats) -> Floats:
 
 
 def _profile(spreads: Floats, count: int) -> Floats:
-    """Return the mean powers (N, count) of exponentially decaying echoes; their sum is 1."""
+    """Return the mean powers (N, count) of exponentially decaying paths; their sum is 1."""
     with np.errstate(divide="ignore"):
         rate = np.where(spreads > 0, 1 / spreads, np.inf)
     decay = np.exp(-np.arange(count) * np.minimum(rate, 700.0)[:, None])
@@ -376,7 +376,7 @@ def _profile(spreads: Floats, count: int) -> Floats:
 
 
 def _mean_excess(spreads: Floats) -> Floats:
-    """Return the mean delay of the echoes behind the first path."""
+    """Return the mean delay of the paths after the first one."""
     count = 1 + math.ceil(_MOST_SPREADS * float(spreads.max()))
     return _profile(spreads, count) @ np.arange(count)
 

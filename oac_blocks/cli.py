@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The command ``oac-blocks``: Companion with the blocks, where it finds them, and the loopback without a screen.
+"""Run the command ``oac-blocks``: Companion with the blocks, the path of the blocks, and the loopback without a screen.
 
-Imports neither GNU Radio nor torch unless a flowgraph is run, so that it answers at once, in any environment.
+The module imports neither GNU Radio nor torch unless a flowgraph runs, so that the command answers at once in any
+environment.
 """
 
 import json
@@ -29,7 +30,7 @@ def main(
         bool, typer.Option("--version", help="Show the version and leave.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """GNU Radio Companion with the blocks and flowgraphs of gr-oac; and the loopback without a screen.
+    """Run GNU Radio Companion with the blocks and flowgraphs of gr-oac, or the loopback without a screen.
 
     Example: oac-blocks companion fsk_mv_link
     """
@@ -43,7 +44,7 @@ def companion(
 ) -> None:
     """Open GNU Radio Companion with the blocks of gr-oac.
 
-    A flowgraph of gr-oac is saved in place; the program that Companion makes of it goes to ~/.cache/gr-oac/flowgraphs.
+    A flowgraph of gr-oac is saved in place. The program that Companion generates goes to ~/.cache/gr-oac/flowgraphs.
 
     Example: oac-blocks companion fsk_mv_link
     """
@@ -57,7 +58,7 @@ def companion(
 
 
 def _flowgraph_file(name: str) -> Path:
-    """The file of this path, or the flowgraph of gr-oac with this name; Companion would open an empty one instead."""
+    """Return this file, or the flowgraph of gr-oac with this name; Companion would open an empty one instead."""
     for file in (Path(name), FLOWGRAPHS / f"{name}.grc"):
         if file.is_file():
             return file
@@ -67,7 +68,7 @@ def _flowgraph_file(name: str) -> Path:
 
 @app.command()
 def path() -> None:
-    """Print the folder of the blocks' descriptions, for GRC_BLOCKS_PATH."""
+    """Print the folder of the block descriptions, for GRC_BLOCKS_PATH."""
     typer.echo(BLOCKS)
 
 
@@ -85,23 +86,25 @@ def flows() -> None:
 
 @app.command()
 def loopback(
-    clients: Annotated[int, typer.Option(min=1, max=63, help="How many radios answer.")] = 2,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds to run, those of calibration included.")] = 100,
-    votes: Annotated[int, typer.Option(min=1, help="Votes in a round.")] = 21_880,
+    clients: Annotated[int, typer.Option(min=1, max=63, help="Number of client radios.")] = 2,
+    rounds: Annotated[int, typer.Option(min=1, help="Number of rounds, calibration rounds included.")] = 100,
+    votes: Annotated[int, typer.Option(min=1, help="Number of votes in a round.")] = 21_880,
     repeats: Annotated[int, typer.Option(min=1, help="Pairs of subcarriers for each vote.")] = 1,
-    snr: Annotated[float, typer.Option(help="Of a unit subcarrier, in dB.")] = 20.0,
-    ppm: Annotated[float, typer.Option(help="Clocks are spread from -ppm to +ppm.")] = 20.0,
-    fading: Annotated[str, typer.Option(help="none, rayleigh or rician; drawn anew in each round.")] = "rayleigh",
-    profile: Annotated[str, typer.Option(help="Echoes: flat, indoor, epa, eva or etu.")] = "epa",
-    calibrate: Annotated[bool, typer.Option(help="Close the loop, or leave the radios alone.")] = True,
+    snr: Annotated[float, typer.Option(help="SNR of a unit subcarrier, dB.")] = 20.0,
+    ppm: Annotated[float, typer.Option(help="Clock errors are spread from -ppm to +ppm.")] = 20.0,
+    fading: Annotated[str, typer.Option(help="none, rayleigh or rician; drawn again in each round.")] = "rayleigh",
+    profile: Annotated[str, typer.Option(help="Multipath profile: flat, indoor, epa, eva or etu.")] = "epa",
+    calibrate: Annotated[
+        bool, typer.Option(help="Close the calibration loop, or leave the radios uncorrected.")
+    ] = True,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same decisions.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run the whole system in one flowgraph, random votes through it, and show its errors beside the closed form.
+    """Run the whole system in one flowgraph with random votes, and compare its error rate with the closed form.
 
     Example: oac-blocks loopback --clients 5 --snr 10 --no-calibrate
     """
-    # Every block has a thread of its own; those that a BLAS adds for small matrices only take turns with them.
+    # Every block has its own thread. Additional BLAS threads for small matrices would only compete with them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from oac_blocks.bench.flows.loopback import LoopbackSettings
     from oac_blocks.bench.flows.loopback_report import run_with_progress, table

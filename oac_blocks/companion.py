@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""GNU Radio Companion with the blocks of this project, set up so that it asks nothing and leaves no files behind."""
+"""Start GNU Radio Companion with the blocks of this project, without questions and without files left behind."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def programs_folder() -> Path:
 def application(files: Sequence[str | Path] = ()) -> Any:
     """Return Companion, a ``Gtk.Application`` to ``run([])``, with these flowgraphs to open.
 
-    A flowgraph of this project is saved where it is, and its program is generated in ``programs_folder()``. The program
-    of any other flowgraph is generated beside it, as Companion always does.
+    A flowgraph of this project is saved in place, and its program is generated in ``programs_folder()``. The program of
+    any other flowgraph is generated beside it, which is Companion's default.
 
     Raises
     ------
     RuntimeError
-        If there is no screen to draw on.
+        If there is no screen.
     """
     os.environ["GRC_BLOCKS_PATH"] = os.pathsep.join(filter(None, (str(BLOCKS), os.environ.get("GRC_BLOCKS_PATH"))))
-    # Companion asks for a terminal program, since it takes a bare name for a path that does not exist. This path exists
-    # and cannot be executed: flowgraphs without a window then print into Companion's own console, where their last
-    # words stay, and its Stop button ends the program and not the terminal around it.
+    # Companion asks the user for a terminal program, because it takes a bare name for a path that does not exist. This
+    # path exists and cannot be executed. Flowgraphs without a window then print into Companion's own console, where
+    # their last output stays, and its Stop button ends the program instead of the terminal around it.
     os.environ.setdefault("GR_CONF_GRC_XTERM_EXECUTABLE", os.devnull)
 
     import gi

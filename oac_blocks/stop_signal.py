@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Was the process asked to end? A flag that a signal handler sets and the main thread waits for."""
+"""Provide a flag that a signal handler sets and the main thread waits for, to end the process."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import signal
 
 
 class StopSignal:
-    """Set by SIGTERM and SIGINT from the moment it is made. Only the main thread may make one.
+    """A flag that SIGTERM and SIGINT set, from the moment it is created. Only the main thread may create one.
 
-    A signal handler runs in the main thread, between two instructions of whatever the main thread does. Handlers that
-    call ``threading.Event.set`` wait for ever if the main thread is inside ``Event.wait`` and holds the event's lock:
-    the lock belongs to the very thread that waits for it. A pipe has no lock.
+    A signal handler runs in the main thread, between two instructions of the interrupted code. A handler that calls
+    ``threading.Event.set`` deadlocks if the main thread is inside ``Event.wait`` and holds the event's lock, because
+    the thread then waits for its own lock. A pipe has no lock.
     """
 
     def __init__(self) -> None:
@@ -24,14 +24,14 @@ class StopSignal:
             signal.signal(number, lambda _number, _frame: self.set())
 
     def set(self) -> None:
-        """Act as if a signal had come."""
-        with contextlib.suppress(BlockingIOError):  # the pipe is full of signals: one is enough
+        """Act as if a signal had arrived."""
+        with contextlib.suppress(BlockingIOError):  # the pipe is already full of signals, and one is enough
             os.write(self._writer, b"s")
 
     def is_set(self) -> bool:
-        """Return whether a signal has come."""
+        """Return whether a signal has arrived."""
         return self.wait(0.0)
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a signal at most so many seconds, and return whether one has come, now or earlier."""
+        """Wait for a signal for at most ``seconds``, and return whether one has arrived, now or earlier."""
         return bool(select.select([self._reader], [], [], seconds)[0])

@@ -87,7 +87,7 @@ def test_a_log_is_not_written_over(log):
     before = log.read_bytes()
     result = call("simulate", "--rounds", 3, "--log", log)
     assert result.exit_code == 2
-    assert "is there already" in result.stderr
+    assert "already exists" in result.stderr
     assert log.read_bytes() == before
 
 
@@ -127,7 +127,7 @@ def test_a_torn_last_line_is_left_out_and_said(log, tmp_path):
     result = call("report", torn, "--json")
     assert result.exit_code == 0
     assert json.loads(result.stdout)["rounds"] == 24
-    assert "line 26 is torn" in result.stderr
+    assert "line 26 is incomplete" in result.stderr
 
 
 def test_a_last_line_that_lacks_only_its_newline_counts(log, tmp_path):
@@ -139,14 +139,14 @@ def test_a_last_line_that_lacks_only_its_newline_counts(log, tmp_path):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"", "line 1|no calibration log"),
+        (b"", "line 1|not a calibration log"),
         (b"hello\n", "line 1"),
-        (b'{"a": 1}\n', "no calibration log"),
+        (b'{"a": 1}\n', "not a calibration log"),
         (b'{"format": "oac-calibration-log", "version": 9}\n', "version"),
         (b'{"format": "oac-calibration-log", "version": 1}\n', "no rounds"),
         (b'{"format": "oac-calibration-log", "version": 1}\n{"round": 0}\n', "KeyError"),
         (b"\xff\xfe\x00\n", "line 1"),
-        (b"[1]\n", "no JSON object"),
+        (b"[1]\n", "not a JSON object"),
     ],
 )
 def test_what_is_no_log_is_refused_and_nothing_is_written(tmp_path, content, says):

@@ -129,7 +129,7 @@ def test_align_learns_keeps_and_begins_there(tmp_path):
             result = bench(served, option, kept)
             assert result.exit_code == 2
             assert str(kept) in result.stderr
-            assert "of another radio" in result.stderr or "says nothing of another" in result.stderr
+            assert "belongs to another radio" in result.stderr or "has no entry for another" in result.stderr
         assert kept.read_bytes() == before
 
 
@@ -144,7 +144,7 @@ def test_echoes_that_the_tolerance_does_not_allow_are_told_with_the_option():
     with radios(2, channel="eva", fading="rayleigh", coherence_seconds=0.1) as served:
         result = bench(served, "--rounds", 8, "--tolerance", 0.01)
         assert result.exit_code == 1
-        assert "samples off. --tolerance is 0.01; votes bear 5.25 here" in result.stdout
+        assert "samples off. --tolerance is 0.01; votes tolerate 5.25 here" in result.stdout
 
 
 def test_track_logs_what_report_reads(tmp_path):
@@ -157,7 +157,7 @@ def test_track_logs_what_report_reads(tmp_path):
         assert log.with_suffix(".png").stat().st_size > 10_000
         result = bench(served, "--rounds", 8, "--log", log, command="track")
         assert result.exit_code == 2
-        assert "is there already" in result.stderr
+        assert "already exists" in result.stderr
     result = call("report", log)
     assert result.exit_code == 0
     assert "1 clients tracking after 2 rounds; offsets 0.0" in result.stdout
@@ -238,7 +238,7 @@ def test_a_file_that_cannot_be_read_is_left_alone(tmp_path):
         for option in ("--save", "--start"):
             result = bench(served, option, broken)
             assert result.exit_code == 2
-            assert "is no calibration that can be read" in result.stderr
+            assert "is not a readable calibration file" in result.stderr
         assert bench(served, "--start", tmp_path / "none.toml").exit_code == 2
     assert broken.read_text() == '[[radio]]\nserial = "1"\n'
 

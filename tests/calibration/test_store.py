@@ -45,8 +45,8 @@ def test_every_number_and_time_comes_back(tmp_path_factory, correction, gain, ho
     ("content", "says"),
     [
         (b"", "format"),
-        (b"not = [toml", "no calibration"),
-        (b"\xff\xfe", "no calibration"),
+        (b"not = [toml", "not a readable calibration"),
+        (b"\xff\xfe", "not a readable calibration"),
         (b'format = "other"\n', "format"),
         (b'format = "oac-calibration"\nversion = 2\n', "version 2"),
         (b'format = "oac-calibration"\nversion = 1\nserial = "a"\n', "missing"),
@@ -79,9 +79,9 @@ def test_a_file_of_another_radio_is_an_error_and_stays_as_it_is(tmp_path):
     write(path, STORED)
     before = path.read_bytes()
     other = dataclasses.replace(STORED, serial="another")
-    with pytest.raises(StoreError, match="of radio 1044734c9605, not of another"):
+    with pytest.raises(StoreError, match="belongs to radio 1044734c9605, not to another"):
         read(path, "another")
-    with pytest.raises(StoreError, match="not of another"):
+    with pytest.raises(StoreError, match="not to another"):
         write(path, other)
     assert path.read_bytes() == before
 
