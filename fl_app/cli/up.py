@@ -218,6 +218,7 @@ def _start_radios(bench: Bench, settings: Settings, config: Path, place: Path) -
     if settings.link.radio:  # they run already
         return []
     if settings.has_flowgraphs:
+        _look_for_radios(settings)
         bench.start(f"{RADIO}-server", ["radio", str(config), "--bench", str(place)])
         for number in range(n):
             bench.start(f"{RADIO}-{number}", ["radio", str(config), "--client", str(number), "--bench", str(place)])
@@ -226,6 +227,17 @@ def _start_radios(bench: Bench, settings: Settings, config: Path, place: Path) -
         bench.start(RADIO, ["radio", str(config), "--loopback", str(n), "--folder", str(place)])
         return [f"ipc://{place}"] * n
     return []
+
+
+def _look_for_radios(settings: Settings) -> None:
+    """Refuse a bench whose radios are not all there at the start. A radio that is lost later is waited for."""
+    from oac_blocks.bench.threads.radios import RadioPlan
+    from oac_blocks.radio.base import RadioError
+
+    try:
+        RadioPlan.of(settings.radios, settings.air.sample_rate_hz).probe()
+    except (RadioError, ValueError) as error:
+        raise BenchError(str(error)) from None
 
 
 def _watch(

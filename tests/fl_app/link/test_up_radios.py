@@ -35,6 +35,20 @@ def config_of(link_settings, plutos, rounds):
     )
 
 
+def test_a_radio_that_is_not_there_is_named_before_anything_starts(link_settings, short_folder):
+    with VirtualPlutos(spread(1 + CLIENTS, 1), lock_step=True) as plutos:
+        settings = config_of(link_settings, plutos, 1)
+        nobody = "ip:127.0.0.1:1"
+        (short_folder / "bench.toml").write_text(
+            settings.with_values(radios={"clients": [plutos.uris[1], nobody]}).toml()
+        )
+        words = ["up", str(short_folder / "bench.toml"), "--out", str(short_folder / "run")]
+        run = subprocess.run([*FL_APP, *words], capture_output=True, text=True, timeout=DEADLINE_SECONDS)
+    assert run.returncode == 1
+    assert f"error: no Pluto at {nobody}: Connection refused" in run.stderr
+    assert not (short_folder / "run").exists()
+
+
 @pytest.mark.early
 def test_one_command_runs_all_flowgraphs_through_an_unplugged_radio_and_leaves_nothing(link_settings, short_folder):
     run = RunFolder(short_folder / "run")
