@@ -80,9 +80,9 @@ class RadiosSection(Section):
         settings.CRYSTAL_PPM,
         ge=0,
         le=100,
-        description="ppm, largest error of a radio's crystal; clients search twice it",
+        description="ppm, largest error of a radio's crystal; clients search offsets of up to twice as much",
     )
-    clock: Clock = Field("wall", description="that the radios run on; lock-step: virtual radios")
+    clock: Clock = Field("wall", description="the clock that the radios run on; lock-step: of virtual radios that wait")
     tolerance_samples: float = Field(
         0.0, ge=0, le=16, description="clients must be heard within it before a run; 0: what the prefix bears"
     )
@@ -142,6 +142,8 @@ def with_one_rate(tree: Mapping[str, Any]) -> dict[str, Any]:
         return dict(tree)  # what is wrong here is said when the sections are checked
     own, theirs = air.get(RATE), radios.get(RATE)
     is_named = bool(radios.get("server") or radios.get("clients"))
+    # A config that was written in full when there were two rates names both. Then the rate of the section that was not
+    # used has its default, and the other one holds.
     if theirs is None:
         rate = settings.RADIO_RATE_HZ if own is None and is_named else own
     elif own is None or own == theirs or (is_named and own == SIMULATED_RATE_HZ):
@@ -185,11 +187,12 @@ def load_bench(path: str | Path | None = None, **overrides: Any) -> BenchConfig:
     ConfigError
         If the file cannot be read, or a value is wrong.
     """
-    tree = with_one_rate(read_toml(path)) if path else {"air": {RATE: settings.RADIO_RATE_HZ}}
+    tree = read_toml(path) if path else {}
     given = {key: value for key, value in overrides.items() if value is not None}
     try:
+        tree = with_one_rate(tree)
         # The other keys of [air] are no concern of the radios.
-        air = {key: value for key, value in _part(tree, "air").items() if key in WaveformSection.model_fields}
+        air = {RATE: settings.RADIO_RATE_HZ, **_of(WaveformSection, _part(tree, "air"))}
         waveform = WaveformSection(**{**air, **_of(WaveformSection, given)})
         radios = RadiosSection(**{**_part(tree, "radios"), **_of(RadiosSection, given)})
     except ConfigError as error:

@@ -59,6 +59,7 @@ def test_without_a_file_there_are_the_radios_defaults_and_options_replace_them()
         ("[radios]\nrx_gian_db = 3\n", "[radios] rx_gian_db: unknown key; did you mean 'rx_gain_db'?"),
         ("[air]\nfft_size = 63\n", "[air] fft_size must be even, got 63"),
         ("air = 3\n", "[air] must be a section, not 3"),
+        ("[air]\nsample_rate_hz = 1e6\n[radios]\nsample_rate_hz = 4e6\n", "there is one rate"),
         ("[air\n", "is no TOML"),
     ],
 )
@@ -69,6 +70,13 @@ def test_a_wrong_file_is_named_with_its_fault(tmp_path, text, says):
         load_bench(path)
     assert str(path) in str(caught.value)
     assert says in str(caught.value)
+
+
+def test_radios_run_at_their_own_default_where_a_file_names_no_rate(tmp_path):
+    path = tmp_path / "waveform.toml"
+    path.write_text("[air]\nfft_size = 512\n")
+    assert load_bench(path).waveform.numerology() == Numerology(2.5e6, 512)
+    assert load_bench(path, sample_rate_hz=1e6).waveform.sample_rate_hz == 1e6
 
 
 def test_a_missing_file_is_named(tmp_path):
