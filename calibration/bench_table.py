@@ -36,6 +36,7 @@ class BenchTable:
         return self._live
 
     def take(self, outcome: RoundOutcome) -> None:
+        """Update the rows with the outcome of a round."""
         self._round = outcome.round
         cfo_rad = outcome.heard_cfo_rad()
         for n, (row, view) in enumerate(zip(self._rows, outcome.views, strict=True)):
@@ -61,6 +62,7 @@ class BenchTable:
         return all(math.isfinite(row.get(name, math.nan)) for row in self._rows for name in names)
 
     def rendered(self) -> Table:
+        """Return the table to print."""
         table = Table(*_COLUMNS, box=SIMPLE, padding=(0, 1, 0, 0))
         for number, (uri, row) in enumerate(zip(self._uris, self._rows, strict=True)):
             state = row.get("state", "")

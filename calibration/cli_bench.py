@@ -71,9 +71,11 @@ class RadioSession:
         self._loop = self.plan.loop(self.settings, self.tolerance, guesses)
 
     def bench(self) -> Bench:
+        """Return the bench of these radios."""
         return self.plan.bench(self.settings, self._loop)
 
     def table(self, corrected: bool = True) -> BenchTable:
+        """Return an empty table of the clients."""
         return BenchTable(self.uris, self.serials, self.plan.sample_rate_hz, corrected)
 
     def keep(self, views: Sequence[ClientView]) -> None:

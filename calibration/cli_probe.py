@@ -23,6 +23,7 @@ _LEFT = (
 
 
 def register(app: typer.Typer) -> None:
+    """Add the commands of this module to ``app``."""
     app.command()(probe)
     app.command("loopback-test")(loopback_test)
 

@@ -52,6 +52,7 @@ Start = Annotated[
 
 
 def register(app: typer.Typer) -> None:
+    """Add the commands of this module to ``app``."""
     app.command()(measure)
     app.command()(align)
     app.command()(track)

@@ -58,4 +58,5 @@ class FaultSchedule:
         return 1 + max((fault.client for fault in self._faults), default=-1)
 
     def now(self, round_: int, kind: FaultKind) -> list[Fault]:
+        """Return the faults of this kind that act in a round."""
         return [fault for fault in self._faults if fault.kind == kind and fault.active(round_)]

@@ -51,6 +51,7 @@ class LogWriter:
     def round(
         self, number: int, kind: str, trigger_sample: float, states: Sequence[str], columns: Mapping[str, Floats]
     ) -> None:
+        """Write the line of one round."""
         values = {name: [_or_null(value) for value in columns[name].tolist()] for name in COLUMNS}
         line = {"round": number, "kind": kind, "trigger_sample": _or_null(trigger_sample), "states": list(states)}
         self._write({**line, **values})

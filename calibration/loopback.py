@@ -37,6 +37,7 @@ class LoopbackResult:
 
     @property
     def whole(self) -> bool:
+        """Return whether all samples returned without a break and the device reported no gap."""
         return self.delay_samples is not None and self.breaks == 0 and not self.gaps
 
 

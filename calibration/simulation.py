@@ -100,11 +100,13 @@ class Outcome:
 
     @property
     def residual_rms_samples(self) -> float | None:
+        """Return the RMS value of ``after_lock``; None if there is none."""
         left = self.after_lock()
         return float(np.sqrt(np.mean(left**2))) if left.size else None
 
     @property
     def residual_max_samples(self) -> float | None:
+        """Return the largest magnitude of ``after_lock``; None if there is none."""
         left = self.after_lock()
         return float(np.max(np.abs(left))) if left.size else None
 

@@ -69,6 +69,7 @@ class StoredCalibration:
         return Guess(self.correction_samples if same else 0.0, self.gain_db)
 
     def age_seconds(self, now: datetime | None = None) -> float:
+        """Return the seconds since the calibration was measured."""
         return ((datetime.now(UTC) if now is None else now) - self.measured_at).total_seconds()
 
 

@@ -85,6 +85,7 @@ class VirtualSettings:
 
     @property
     def interval(self) -> int:
+        """Return the samples from trigger to trigger."""
         return self.interval_samples or max(2 * self.layout.answer_samples, self.round_samples + 10_000)
 
 
@@ -104,6 +105,8 @@ class RoundResult:
 
 
 class VirtualRadios:
+    """A simulated server and its clients, which run one round at a time."""
+
     def __init__(self, settings: VirtualSettings, faults: Iterable[Fault] = ()) -> None:
         self.settings = settings
         layout = settings.layout

@@ -49,6 +49,7 @@ class analog_mapper(BurstSource):  # noqa: N801 (GNU Radio's way of naming block
 
     @property
     def scale(self) -> float:
+        """Return the amplitude of an entry of 1."""
         return self._scale
 
     def set_scale(self, scale: float) -> None:

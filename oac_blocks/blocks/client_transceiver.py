@@ -165,6 +165,7 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
         return self._ended
 
     def set_turnaround_samples(self, turnaround_samples: int) -> None:
+        """Set the samples from a trigger to its answer, before the correction."""
         self._client.set_turnaround_samples(turnaround_samples)
 
     def set_votes(self, votes: int) -> None:
@@ -176,6 +177,7 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
         self._client.set_amplitude(amplitude)
 
     def set_correct_cfo(self, correct_cfo: bool) -> None:
+        """Set whether answers are shifted to the server's frequency."""
         self._client.set_correct_cfo(correct_cfo)
 
     def start(self) -> bool:

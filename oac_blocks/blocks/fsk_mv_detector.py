@@ -29,10 +29,12 @@ class fsk_mv_detector(BurstSink):  # noqa: N801 (GNU Radio's way of naming block
 
     @property
     def k(self) -> int:
+        """Return the number of votes in a burst."""
         return self._k
 
     @property
     def repeats(self) -> int:
+        """Return the number of copies of each vote in a burst."""
         return self._repeats
 
     def set_k(self, k: int) -> None:

@@ -31,6 +31,7 @@ class fsk_mv_mapper(BurstSource):  # noqa: N801 (GNU Radio's way of naming block
 
     @property
     def repeats(self) -> int:
+        """Return the number of copies of each vote in a burst."""
         return self._repeats
 
     def set_repeats(self, repeats: int) -> None:

@@ -81,6 +81,7 @@ class multiple_access_channel(ChannelBlock):  # noqa: N801 (GNU Radio's way of n
 
     @property
     def receiver(self) -> Receiver:
+        """Return the settings of the server's receiver."""
         return self._air.receiver
 
     def pass_on(self, input_items: Any, output_items: Any) -> None:

@@ -66,10 +66,12 @@ class trigger_source(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming bl
 
     @property
     def round_samples(self) -> int:
+        """Return the length of a round in samples."""
         return self._round_samples
 
     @property
     def amplitude(self) -> float:
+        """Return the root-mean-square value of the trigger."""
         return self._amplitude
 
     @property

@@ -151,6 +151,7 @@ class ofdm_demodulator(gr.hier_block2):  # noqa: N801 (GNU Radio's way of naming
 
     @property
     def early_samples(self) -> int:
+        """Return how far into the prefix the window begins, in samples."""
         return self._cutter.early_samples
 
     def set_early_samples(self, early_samples: int) -> None:

@@ -56,6 +56,7 @@ class ClientLoop:
         return self.state != "tracking" and round_ >= self._ask_at
 
     def ask(self, round_: int) -> None:
+        """Ask the client for its sequence in this round."""
         if self.state == "uncalibrated":
             self._go("acquiring", round_, "asked for its sequence")
 
@@ -81,6 +82,7 @@ class ClientLoop:
         return [start for start in near for _ in range(2)] + [start for far in away for start in (far, self._known)]
 
     def view(self, now: float, interval: float) -> ClientView:
+        """Return the client's state for displays and logs."""
         sigma = math.nan
         if self.state in ("fine", "tracking"):
             sigma = math.sqrt(self._tracker.predict(now + interval - self._taken_at)[1])
@@ -124,11 +126,13 @@ class ClientLoop:
         self._go("uncalibrated", round_, reason)
 
     def restart(self, round_: int, reason: str) -> None:
+        """Go to uncalibrated, ask again at once, and forget the learnt walk and scatter."""
         self.fall(round_, reason)
         self._ask_at = self._failures = self._tries = 0
         self._tracker.forget()
 
     def pass_round(self) -> None:
+        """Count a round in the present state."""
         self._rounds_in_state += 1
         self._rounds_since_jump += 1
 

@@ -82,6 +82,7 @@ class Loop:
 
     @property
     def clients(self) -> tuple[ClientView, ...]:
+        """Return the state of each client for displays and logs."""
         return tuple(client.view(self._now, self._interval) for client in self._clients)
 
     @property
@@ -112,6 +113,7 @@ class Loop:
         self._answers.pop(one.client, None)
 
     def answered(self, answer: Answer) -> None:
+        """Take a client's report of its answer."""
         one = self._client(answer.client)
         if answer.round != self._round or answer.epoch < one.epoch:
             return  # the answer is from an earlier round or from before a gap

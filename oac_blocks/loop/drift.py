@@ -23,6 +23,7 @@ class ClockDrift:
         self.restart()
 
     def restart(self) -> None:
+        """Forget all triggers and the rate."""
         self._server = math.nan
         self._difference, self._rate = math.nan, 0.0
         self._p, self._cross, self._q = 0.0, 0.0, _FIRST_RATE**2
@@ -36,6 +37,7 @@ class ClockDrift:
 
     @property
     def sigma_ppm(self) -> float:
+        """Return the standard deviation of the rate error in ppm."""
         return 1e6 * math.sqrt(self._q) if self._rounds >= 2 else math.nan
 
     def heard(self, client_sample: float, server_sample: float, sigma_samples: float) -> float:

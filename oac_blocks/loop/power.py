@@ -30,6 +30,7 @@ class PowerControl:
         return 10 * math.log10(self._mean) if self._mean > 0 else math.nan
 
     def heard(self, power_db: float, gain_used_db: float) -> None:
+        """Take a measured power and the gain with which it was sent."""
         if not math.isfinite(power_db):
             return
         self._rounds = min(self._rounds + 1, self._settings.power_rounds)

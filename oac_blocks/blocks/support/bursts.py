@@ -32,6 +32,7 @@ def grid_numerology(active_subcarriers: int) -> Numerology:
 
 
 def tag_name(name: Any) -> str:
+    """Return ``name`` if it can name a tag; raise ``ValueError`` otherwise."""
     require(isinstance(name, str) and name != "", "length_tag", repr(name), "a non-empty string")
     return str(name)
 
@@ -48,6 +49,7 @@ class Drops:
         self._logger, self._dropped = logger, f"dropped {what}".strip()
 
     def add(self, reason: str) -> None:
+        """Count one dropped thing, and log the first with its reason."""
         self.count += 1
         if self.count == 1:
             self._logger.warn(f"{self._dropped}: {reason} (further ones are counted, not logged)")

@@ -53,10 +53,12 @@ class ChannelBlock(gr.sync_block):
 
     @property
     def links(self) -> tuple[Link, ...]:
+        """Return the present settings of each client's link."""
         return self._channel.links
 
     @property
     def receivers(self) -> tuple[Receiver, ...]:
+        """Return the present settings of each receiver."""
         return self._channel.receivers
 
     @property
@@ -80,6 +82,7 @@ class ChannelBlock(gr.sync_block):
         return self._drops.count
 
     def set_gain_db(self, gain_db: Numbers) -> None:
+        """Set the gains of the links in dB."""
         self._set_link("gain_db", gain_db)
 
     def set_fading(self, fading: str | Sequence[str]) -> None:
@@ -87,18 +90,23 @@ class ChannelBlock(gr.sync_block):
         self._set_link("fading", fading)
 
     def set_rician_k_db(self, rician_k_db: Numbers) -> None:
+        """Set the ratio of line of sight to scattered power in dB, for Rician fading."""
         self._set_link("rician_k_db", rician_k_db)
 
     def set_profile(self, profile: Profile | Sequence[Profile]) -> None:
+        """Set the power-delay profiles, by name or as ``DelayProfile``."""
         self._set_link("profile", profile)
 
     def set_delay_samples(self, delay_samples: Numbers) -> None:
+        """Set the propagation delays in samples, fractions included."""
         self._set_link("delay_samples", delay_samples)
 
     def set_stream_offset_samples(self, stream_offset_samples: int | Sequence[int]) -> None:
+        """Set the offsets between the clients' transmit and receive streams in whole samples."""
         self._set_link("stream_offset_samples", stream_offset_samples)
 
     def set_cfo_hz(self, cfo_hz: Numbers) -> None:
+        """Set the carrier frequency offsets of the clients' oscillators in Hz."""
         self._set_link("cfo_hz", cfo_hz)
 
     def set_clock_ppm(self, clock_ppm: Numbers) -> None:
@@ -106,21 +114,27 @@ class ChannelBlock(gr.sync_block):
         self._set_link("clock_ppm", clock_ppm)
 
     def set_clock_walk_ppm(self, clock_walk_ppm: Numbers) -> None:
+        """Set the standard deviations of the clocks' random walks after one second in ppm."""
         self._set_link("clock_walk_ppm", clock_walk_ppm)
 
     def set_coherence_samples(self, coherence_samples: int) -> None:
+        """Set after how many samples new fading is drawn; 0 for never."""
         self._channel.set_coherence_samples(coherence_samples)
 
     def set_snr_db(self, snr_db: float | Sequence[float | None] | None) -> None:
+        """Set the SNR of a unit subcarrier in dB; None for no noise."""
         self._set_receiver("snr_db", snr_db)
 
     def set_noise_alpha(self, noise_alpha: Numbers) -> None:
+        """Set the exponent of the noise: 2 is Gaussian, smaller values give impulsive noise."""
         self._set_receiver("noise_alpha", noise_alpha)
 
     def set_adc_bits(self, adc_bits: int | Sequence[int]) -> None:
+        """Set the resolution of the converter in bits; 0 for no converter."""
         self._set_receiver("adc_bits", adc_bits)
 
     def set_adc_full_scale(self, adc_full_scale: Numbers) -> None:
+        """Set the amplitude at which the converter clips."""
         self._set_receiver("adc_full_scale", adc_full_scale)
 
     def _set_link(self, name: str, value: Any) -> None:

@@ -29,6 +29,8 @@ _HEADER_BYTES = 8  # tag, kind, length (4 bytes, big-endian), number of padding 
 
 
 class Pdu(NamedTuple):
+    """The data and the metadata of a PDU."""
+
     metadata: Metadata
     data: npt.NDArray[Any]
 
@@ -92,6 +94,7 @@ def float64_vector(values: Sequence[float] | npt.NDArray[np.float64]) -> Any:
 
 
 def to_dict(metadata: Mapping[str, Any]) -> Any:
+    """Return metadata as a PMT dictionary."""
     result = pmt.make_dict()
     for name, value in metadata.items():
         result = pmt.dict_add(result, pmt.intern(name), as_pmt(value))
@@ -99,6 +102,7 @@ def to_dict(metadata: Mapping[str, Any]) -> Any:
 
 
 def from_dict(dictionary: Any) -> Metadata | str:
+    """Return the metadata in a PMT dictionary, or a text that says what is wrong."""
     items, metadata = pmt.dict_items(dictionary), {}
     for i in range(pmt.length(items)):
         entry = pmt.nth(i, items)
@@ -109,6 +113,7 @@ def from_dict(dictionary: Any) -> Metadata | str:
 
 
 def as_pmt(value: Any) -> Any:
+    """Return a value as PMT; PMTs are returned unchanged."""
     return value if isinstance(value, pmt.pmt_base) else pmt.to_pmt(value)
 
 

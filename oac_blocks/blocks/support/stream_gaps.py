@@ -21,6 +21,7 @@ class StreamGaps:
         self.reset()
 
     def reset(self) -> None:
+        """Forget the stream."""
         self._known: tuple[int, int, float] | None = None  # a sample index and its time in seconds: whole, fraction
 
     def find(self, first: int, tags: Iterable[Any]) -> list[tuple[int, str]]:

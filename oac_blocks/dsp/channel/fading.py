@@ -34,10 +34,12 @@ class DelayProfile:
             real("powers_db", power)
 
     def powers(self) -> npt.NDArray[np.float64]:
+        """Return the mean powers of the paths, normalised to sum 1."""
         linear = 10 ** (np.array(self.powers_db) / 10)
         return linear / linear.sum()
 
     def rms_delay_spread_seconds(self) -> float:
+        """Return the root-mean-square delay spread in seconds."""
         powers, delays = self.powers(), np.array(self.delays_seconds)
         return float(np.sqrt(powers @ (delays - powers @ delays) ** 2))
 

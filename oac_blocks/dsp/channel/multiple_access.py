@@ -52,9 +52,11 @@ class Link:
         require(known, "profile", repr(self.profile), f"a DelayProfile or one of {', '.join(PROFILES)}")
 
     def delay_profile(self) -> DelayProfile:
+        """Return the link's ``DelayProfile``, also if it is given by name."""
         return self.profile if isinstance(self.profile, DelayProfile) else PROFILES[self.profile]
 
     def arrival_samples(self) -> float:
+        """Return stream offset and delay together, in server samples."""
         return self.stream_offset_samples + self.delay_samples
 
 
@@ -76,9 +78,11 @@ class Receiver:
         real("adc_full_scale", self.adc_full_scale, 0.0, open_low=True)
 
     def noise_power(self) -> float:
+        """Return the noise variance per complex sample."""
         return 0.0 if self.snr_db is None else float(10 ** (-self.snr_db / 10))
 
     def receive(self, x: npt.NDArray[np.complex64], rng: np.random.Generator) -> npt.NDArray[np.complex64]:
+        """Return the received samples: x with noise, clipped and quantised."""
         if self.snr_db is not None:
             x = x + noise.complex_alpha_stable(x.shape, self.noise_alpha, self.noise_power(), rng)
         if self.adc_bits is not None:

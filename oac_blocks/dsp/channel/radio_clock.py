@@ -63,6 +63,7 @@ class UpPath:
 
     @property
     def drift_samples(self) -> float:
+        """Return how far the client's clock has run ahead, in samples."""
         return self._clock.lead_samples
 
     def step(self) -> tuple[float, float]:
@@ -86,9 +87,11 @@ class DownPath:
 
     @property
     def drift_samples(self) -> float:
+        """Return how far the client's clock has run ahead, in samples."""
         return -self._lag
 
     def step(self) -> tuple[float, float]:
+        """Return the shift of the next block against a block without clock error, and the rate within it."""
         slips = self._clock.slips
         # Find the step in which the block ends. After a slip of a fast clock some steps lie in between.
         while self._lead + self._rate * HOP < self._behind * HOP:

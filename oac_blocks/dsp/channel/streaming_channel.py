@@ -111,18 +111,22 @@ class StreamingAir:
 
     @property
     def latency_samples(self) -> int:
+        """Return the constant latency from input to output in samples."""
         return self._reach + HOP
 
     @property
     def links(self) -> tuple[Link, ...]:
+        """Return the present settings of each client's link."""
         return self._links
 
     @property
     def receivers(self) -> tuple[Receiver, ...]:
+        """Return the present settings of each receiver."""
         return self._receivers
 
     @property
     def coherence_samples(self) -> int:
+        """Return after how many samples new fading is drawn; 0 for never."""
         return self._coherence_samples
 
     @property
@@ -146,6 +150,7 @@ class StreamingAir:
         return tuple(stream.slips for stream in self._streams)
 
     def set_links(self, links: Sequence[Link]) -> None:
+        """Apply new links from the next block on, one for each client."""
         clients = len(self._links)
         require(len(links) == clients, "links", f"{len(links)} links", f"one for each of {clients} clients")
         limit = self._max_delay_samples
@@ -157,11 +162,13 @@ class StreamingAir:
         self._links = tuple(links)
 
     def set_receivers(self, receivers: Sequence[Receiver]) -> None:
+        """Apply new receivers from the next block on."""
         there = len(self._receivers)
         require(len(receivers) == there, "receivers", f"{len(receivers)} receivers", f"one for each of {there}")
         self._receivers = tuple(receivers)
 
     def set_coherence_samples(self, coherence_samples: int) -> None:
+        """Set after how many samples new fading is drawn; 0 for never."""
         samples = integer("coherence_samples", coherence_samples, 0)
         allowed = f"0 or at least {MIN_COHERENCE_SAMPLES}"
         require(samples == 0 or samples >= MIN_COHERENCE_SAMPLES, "coherence_samples", samples, allowed)
@@ -230,9 +237,11 @@ class StreamingChannel(StreamingAir):
 
     @property
     def receiver(self) -> Receiver:
+        """Return the settings of the server's receiver."""
         return self._receivers[0]
 
     def set_receiver(self, receiver: Receiver) -> None:
+        """Apply a new receiver from the next block on."""
         self.set_receivers([receiver])
 
     def push(self, chunk: Chunk) -> Samples:

@@ -68,6 +68,7 @@ class LinkStream:
 
     @property
     def slips(self) -> int:
+        """Return how often the drift exceeded the buffer."""
         return self._clock.slips
 
     @property
@@ -90,6 +91,7 @@ class LinkStream:
             self.redraw()
 
     def redraw(self) -> None:
+        """Draw new fading."""
         link = self._link
         self._fading = impulse_responses(
             1, link.delay_profile(), link.fading, self._sample_rate_hz, self._fading_rng, link.rician_k_db

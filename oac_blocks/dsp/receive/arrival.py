@@ -159,6 +159,7 @@ class _Fit:
     def step(
         self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64], fit_cfo: bool
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return delay and frequency after one Gauss-Newton step."""
         value, by_delay = self._value_and_slope(delay, cfo)
         by_cfo = 1j * self.time * value
         energy = _inner(value, value).real
@@ -182,6 +183,7 @@ class _Fit:
     def amplitude_and_snr(
         self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64]
     ) -> tuple[npt.NDArray[np.complex128], npt.NDArray[np.float64]]:
+        """Return the complex amplitude and the linear SNR per sample of the fit."""
         value = self._value(delay, cfo)
         amplitude = _inner(value, self.windows) / _inner(value, value).real
         # Only the samples under the waveform count: the signal before and after it is not noise.

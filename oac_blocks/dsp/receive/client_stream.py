@@ -141,16 +141,20 @@ class ClientStream:
         return self._order is not None and self._order.mode == "payload"
 
     def set_turnaround_samples(self, turnaround_samples: int) -> None:
+        """Set the samples from a trigger to its answer, before the correction."""
         least = self._search.latency_samples
         self._turnaround = integer("turnaround_samples", turnaround_samples, least, 1 << 30)
 
     def set_votes(self, votes: int) -> None:
+        """Set the length of an answer that consists of sync symbols alone."""
         self._votes = integer("votes", votes, 1)
 
     def set_amplitude(self, amplitude: float) -> None:
+        """Set the amplitude of a subcarrier, from the next answer on."""
         self._amplitude = real("amplitude", amplitude, 0.0, 1e3)
 
     def set_correct_cfo(self, correct_cfo: bool) -> None:
+        """Set whether answers are shifted to the server's frequency."""
         self._correct_cfo = bool(correct_cfo)
 
     def order(self, order: Order) -> list[Status]:

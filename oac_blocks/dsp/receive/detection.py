@@ -50,10 +50,12 @@ class Detection:
 
     @property
     def sample(self) -> int:
+        """Return the sample nearest to the arrival time."""
         return int(np.floor(self.time_samples))
 
     @property
     def fraction(self) -> float:
+        """Return the arrival time minus the nearest sample, -0.5 to 0.5."""
         return self.time_samples - self.sample
 
 

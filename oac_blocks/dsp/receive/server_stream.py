@@ -63,7 +63,7 @@ class HeardRound:
     energies: npt.NDArray[np.float32] | None = None  # energies for and against each vote, (2, votes)
     # Mean SNR of the detected clients, all paths included, over the noise beside the band.
     mean_snr_db: float = math.nan
-    # Mean energy of a subcarrier of the sync symbols, less the noise: the sum over all clients that transmit.
+    # Mean energy of a subcarrier of the sync symbols minus the noise: the sum over all clients that transmit.
     sync_energy: float = math.nan
 
 
@@ -181,9 +181,11 @@ class ServerStream:
         self._votes = integer("votes", votes, 1, MOST_VOTES)
 
     def set_early_samples(self, early_samples: int) -> None:
+        """Set how far the FFT window is inside the prefix, in samples."""
         self._early = integer("early_samples", early_samples, 0, self.layout.num.cp_samples)
 
     def set_false_alarm_per_client(self, probability: float) -> None:
+        """Set the probability that a silent client is detected in a round of white noise."""
         self._false_alarm = real("false_alarm_per_client", probability, 1e-15, 0.5)
 
     def reset(self) -> None:

@@ -184,6 +184,7 @@ class TriggerSearch:
 
     @property
     def latency_samples(self) -> int:
+        """Return the latest delay from a trigger's first sample to its report, in samples."""
         return self._span + _LOOKAHEAD + _GATE_SPAN + SEGMENT_SAMPLES + 2 * EDGE_SAMPLES
 
     @property
@@ -192,15 +193,19 @@ class TriggerSearch:
         return None if self._bank is self._search_bank else self._bank.coarse_rad[0]
 
     def set_false_alarm(self, per_sample: float) -> None:
+        """Set the probability of a false alarm per sample of white noise."""
         self._false_alarm = real("false_alarm_per_sample", per_sample, 1e-15, 0.1)
 
     def set_min_snr_db(self, min_snr_db: float) -> None:
+        """Set the least SNR per sample of a trigger in dB."""
         self._min_snr = 10 ** (real("min_snr_db", min_snr_db, -100.0, 100.0) / 10)
 
     def set_tracking(self, tracking: bool) -> None:
+        """Set whether the search follows the frequency of the last trigger."""
         self._tracking = bool(tracking)
 
     def set_lost_after_samples(self, samples: int) -> None:
+        """Set after how many samples without a trigger all frequencies are searched again."""
         self._lost_after = integer("lost_after_samples", samples, 1)
 
     def reset(self) -> None:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Soft votes in one unit: the mean energy of a subcarrier of those clients whose votes were heard.
+"""Scale soft votes to one unit: the mean energy of a subcarrier of the detected voters.
 
-In this unit the votes of N clients that agree add up to a soft vote of N in the mean, on every air: whatever radios
-transmit with, and whatever the receiver's gain is. The unit is seen in the sync symbols, in which every client that
-transmits sends all subcarriers: their mean energy less the noise is that of all clients together, echoes included. It
-is shared out in proportion to the power that was measured of each client. A silent client that noise was taken for is
-weak, and so it has a small share.
+In this unit the votes of N clients that agree add up to a mean soft vote of N on every air, independent of transmit
+powers and receiver gain. The unit is measured in the sync symbols, in which every transmitting client sends all
+subcarriers: their mean energy minus the noise is the energy of all clients together, multipath included. It is divided
+among the clients in proportion to their measured powers. A silent client that was detected by mistake in noise is weak
+and therefore has a small share.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from oac_blocks.dsp.receive.server_stream import HeardRound
 
 
 def voters_heard(heard: HeardRound, voting: Collection[int] | None = None) -> tuple[int, ...]:
-    """Return the clients that the server has heard in a round, of those that voted.
+    """Return the voters that the server has detected in a round.
 
     Parameters
     ----------
     heard : HeardRound
         The round.
     voting : collection of int, optional
-        Clients that had votes to send. None if that is not known: all that were heard count.
+        Clients that had votes to send. None means that they are not known: all detected clients count.
     """
     clients = np.flatnonzero(np.isfinite(heard.offset_samples)).tolist()
     return tuple(client for client in clients if voting is None or client in voting)
 
 
 def voter_energy(heard: HeardRound, voting: Collection[int] | None = None) -> float:
-    """Return the mean energy of a subcarrier of the voters that were heard; 1 if there is none."""
+    """Return the mean energy of a subcarrier of the detected voters; 1 if there are none."""
     voters = voters_heard(heard, voting)
     powers = 10 ** (heard.power_db / 10)
     together = np.nansum(powers)
@@ -46,7 +46,7 @@ def voter_energy(heard: HeardRound, voting: Collection[int] | None = None) -> fl
 def energies_per_voter(heard: HeardRound, voting: Collection[int] | None = None) -> npt.NDArray[np.float32]:
     """Return the energies for and against each vote, (2, votes), in units of ``voter_energy``.
 
-    Soft votes are the first row less the second one.
+    A soft vote is the first row minus the second row.
 
     Raises
     ------

@@ -41,10 +41,12 @@ class FrameLayout:
 
     @property
     def samples(self) -> int:
+        """Return the length of the burst in samples."""
         return self.symbols * self.num.symbol_samples
 
     @property
     def seconds(self) -> float:
+        """Return the length of the burst in seconds."""
         return self.samples / self.num.sample_rate_hz
 
     def group_symbols(self) -> npt.NDArray[np.int64]:

@@ -50,10 +50,12 @@ class Numerology:
 
     @property
     def symbol_samples(self) -> int:
+        """Return the length of a symbol in samples, prefix included."""
         return self.cp_samples + self.fft_size
 
     @property
     def symbol_seconds(self) -> float:
+        """Return the length of a symbol in seconds, prefix included."""
         return self.symbol_samples / self.sample_rate_hz
 
     @property
@@ -68,6 +70,7 @@ class Numerology:
 
     @property
     def subcarrier_spacing_hz(self) -> float:
+        """Return the distance of two subcarriers in Hz."""
         return self.sample_rate_hz / self.fft_size
 
     def active_bins(self) -> npt.NDArray[np.int64]:
@@ -81,6 +84,7 @@ class Numerology:
         return (self.active_bins() - self.fft_size // 2) / self.fft_size
 
     def to_dict(self) -> dict[str, float | int]:
+        """Return the parameters by name."""
         return dataclasses.asdict(self)
 
     @classmethod

@@ -61,12 +61,15 @@ class RoundLayout:
 
     @property
     def slots(self) -> int:
+        """Return the number of slots in an acquire round."""
         return -(-self.clients // self.clients_per_slot)
 
     def slot_of(self, client: int) -> int:
+        """Return the slot in which a client answers."""
         return integer("client", client, 0, self.clients - 1) // self.clients_per_slot
 
     def clients_in_slot(self, slot: int) -> range:
+        """Return the clients that answer in a slot."""
         first = integer("slot", slot, 0, self.slots - 1) * self.clients_per_slot
         return range(first, min(first + self.clients_per_slot, self.clients))
 
