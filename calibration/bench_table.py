@@ -48,8 +48,7 @@ class BenchTable:
                 row["sigma_samples"] = float(outcome.arrivals.sigma_samples[n])
                 row["power_db"] = float(outcome.arrivals.power_db[n])
             if math.isfinite(cfo_rad[n]):
-                # A positive value means a fast oscillator of the client, which then receives the server at a low
-                # frequency.
+                # A positive value means a fast oscillator of the client, which receives the server too low.
                 row["cfo_hz"] = -float(cfo_rad[n]) * self._rate_hz / (2 * math.pi)
             row |= {"drift_ppm": view.drift_ppm, "gain_db": view.gain_db, "correction_samples": view.correction_samples}
         if self._live is not None:

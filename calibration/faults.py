@@ -25,8 +25,7 @@ class Fault:
     - ``gap``: the client's stream slips by ``value`` samples, and the client reports it;
     - ``clock_step``: the rate of the client's clock changes by ``value`` ppm permanently;
     - ``interferer``: noise at the server, ``value`` dB above a unit subcarrier (``client`` is ignored);
-    - ``echoes``: the client has multipath with a delay spread of ``value`` samples, which fades independently per
-      round.
+    - ``echoes``: the client has multipath with a delay spread of ``value`` samples and new fading in each round.
     """
 
     round: int

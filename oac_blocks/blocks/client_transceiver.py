@@ -111,8 +111,7 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
         self._status = pmt.intern("status")
         self._ended = False
         self.set_output_multiple(chunk)
-        # With smaller buffers a flowgraph deadlocks if the trigger reaches a channel both directly and through the
-        # clients.
+        # Smaller buffers deadlock a flowgraph in which the trigger reaches a channel directly and through clients.
         self.set_min_output_buffer(4 * chunk)
         self.set_tag_propagation_policy(gr.TPP_DONT)  # the receiver's tags do not apply to transmitted samples
         self.message_port_register_out(self._status)

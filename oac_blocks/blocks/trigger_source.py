@@ -58,8 +58,7 @@ class trigger_source(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming bl
         gr.sync_block.__init__(self, name="OAC Trigger Source", in_sig=None, out_sig=[np.complex64])
         self._drops = Drops(self.logger)
         self.set_output_multiple(self._chunk)
-        # With smaller buffers a flowgraph deadlocks if the trigger reaches a channel both directly and through the
-        # clients.
+        # Smaller buffers deadlock a flowgraph in which the trigger reaches a channel directly and through clients.
         self.set_min_output_buffer(4 * self._chunk)
         self.message_port_register_in(pmt.intern("fire"))
         self.set_msg_handler(pmt.intern("fire"), self._on_fire)

@@ -78,8 +78,7 @@ def joint_crlb(waveform: npt.ArrayLike, snr: float) -> tuple[float, float]:
     require(len(x) >= 2, "waveform", f"{len(x)} samples", "at least 2 samples long")
     energy = np.vdot(x, x).real
     time = np.arange(len(x)) - len(x) / 2
-    # The 2x2 Fisher information per unit E/N0 consists of the central moments of time and frequency and their
-    # covariance.
+    # The 2x2 Fisher information per unit E/N0: central moments of time and frequency, and their covariance.
     power = np.abs(x) ** 2 / energy
     time_variance = power @ (time - power @ time) ** 2
     mean_frequency, frequency_variance = _spectral_moments(x)

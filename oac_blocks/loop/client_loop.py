@@ -3,7 +3,7 @@
 
     uncalibrated -> acquiring (asked) -> fine (heard once) -> tracking (inside the tolerance)
 
-A client leaves ``tracking`` for three reasons. Several outliers that agree are a jump, and the client goes back to
+A client can leave ``tracking`` in two ways. Several outliers that agree are a jump, and the client goes back to
 ``fine``. A gap in its stream, outliers that do not agree, and silence make it ``uncalibrated``. It is then asked again,
 at growing intervals if it does not answer.
 """
@@ -37,7 +37,7 @@ class ClientLoop:
         self._known = guess.correction_samples  # the best known start for a search
         self._taken_at = 0.0  # seconds of the loop's clock at the last measurement that was followed
         self._ask_at = 0  # round in which the client is asked next
-        self._tries = 0  # searches since the client was last heard that it answered or was too late for
+        self._tries = 0  # searches, since the client was last heard, that it answered or was too late to answer
         self._failures = 0  # falls since it last tracked for long
         self._silent = False  # whether silence was the reason for the last fall
         self._misses = 0

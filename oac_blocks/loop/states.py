@@ -33,8 +33,8 @@ class LoopSettings:
     trend_ppm_per_second: float = 0.1  # assumed standard deviation of a rate's trend, caused by temperature
     trend_seconds: float = 20.0  # seconds that a trend lasts
     tolerance_samples: float = 0.5  # largest sample offset at which a client may send payload
-    gate_sigmas: float = 5.0  # a measurement that deviates from the prediction by more is an outlier ...
-    gate_samples: float = 0.5  # ... if it also deviates by more than this
+    gate_sigmas: float = 5.0  # an outlier deviates from the prediction by more standard deviations than this
+    gate_samples: float = 0.5  # an outlier also deviates from the prediction by more samples than this
     largest_scatter_samples: float = 16.0  # largest scatter of the offsets by multipath: a quarter of the usual prefix
     least_snr_db: float = -15.0  # measurements below this SNR do not count, because the search may have found noise
     jump_rounds: int = 2  # outliers in a row that agree and count as a jump

@@ -192,8 +192,7 @@ class Crystal:
             self._walked_ppm = float(walk[-1])
         if s.wobble_ppm:
             ppm += swing_ppm(times, s)
-        # The rate steps are added in the order of their times, so that rounding does not depend on the number of steps
-        # drawn.
+        # Rate steps are added in the order of their times, so that rounding does not depend on how many are drawn.
         stepped_ppm = np.full(missing, self._stepped_ppm)
         for start, added in self._steps:
             stepped_ppm[times >= start - 1e-9] += added

@@ -37,8 +37,7 @@ class FrontEnd:
         if receiver.snr_db is not None and receiver.noise_alpha == 2:
             self.add_gaussian(x, receiver.noise_power())
         elif receiver.snr_db is not None:
-            # The noise is drawn block by block, so that the order of several draws does not depend on the chunks of the
-            # stream.
+            # The noise is drawn block by block, so that the order of draws does not depend on the chunks.
             for block in x.reshape(-1, HOP):
                 block += noise.complex_alpha_stable(HOP, receiver.noise_alpha, receiver.noise_power(), self._rng)
         if receiver.adc_bits is not None:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Simulate the multiple-access channel: each burst has its own clock, oscillator and multipath; the server gets the
-sum.
+"""Simulate the multiple-access channel: each burst has its own clock, oscillator and multipath.
 
 A client with a clock that is fast by ``clock_ppm`` sends ``1 + clock_ppm 1e-6`` of its samples while the server takes
 one. Sample m of its burst arrives at server time ``stream_offset + delay + m / (1 + ppm 1e-6)``.

@@ -40,8 +40,7 @@ def complex_alpha_stable(
         return gaussian
     a = alpha / 2
     angle = rng.uniform(0, np.pi, gaussian.shape)
-    # This is the logarithm of (sin((1-a)U)/E)^((1-a)/a) sin(aU) / sin(U)^(1/a), because such high powers would
-    # overflow.
+    # Logarithm of (sin((1-a)U)/E)^((1-a)/a) sin(aU) / sin(U)^(1/a), because such high powers would overflow.
     log_power = (1 - a) / a * (np.log(np.sin((1 - a) * angle)) - np.log(rng.standard_exponential(gaussian.shape)))
     log_power += np.log(np.sin(a * angle)) - np.log(np.sin(angle)) / a
     return (gaussian * np.exp(np.minimum(log_power / 2, np.log(_LARGEST_IMPULSE)))).astype(np.complex64)

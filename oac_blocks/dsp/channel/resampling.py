@@ -147,7 +147,7 @@ def series_length(largest_drift_samples: float) -> int:
         argument < 8,
         "positions",
         f"a drift of {largest_drift_samples:.3g} samples within a block",
-        "those of a clock: within 2.5 samples of steps of one over 2,048 samples (some 2,500 ppm)",
+        "nearly one apart: a drift below 2.5 samples in 2,048 (some 2,500 ppm)",
     )
     terms = 1
     while argument**terms / math.factorial(terms) > _SERIES_ERROR:

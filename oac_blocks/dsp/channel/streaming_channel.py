@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Simulate the air for endless streams, chunk by chunk: clients to the server (up), and the server to the clients
-(down).
+"""Simulate the air for endless streams, chunk by chunk, from clients to server (up) and from server to clients (down).
 
 Latency. ``push`` takes n samples of each sender and returns n samples of each receiver, those that arrived
 ``latency_samples`` ago. The latency is constant, and the result does not depend on how the streams are divided into

@@ -68,8 +68,7 @@ class SymbolChannel:
     def seen(
         self, links: Sequence[Link], taps: Sequence[ComplexArray], rates_ppm: npt.NDArray[np.float64]
     ) -> list[Seen | None]:
-        """Return the paths with these impulse responses, (taps,) each, and clock rates (N, steps) from
-        ``channel.transmit``.
+        """Return the factors of each path for impulse responses (taps,) and clock rates (N, steps).
 
         The entry is ``None`` for a client whose symbols do not cover the windows.
         """

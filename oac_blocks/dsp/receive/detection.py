@@ -120,11 +120,10 @@ def trigger_metric(x: npt.ArrayLike, cfo_bank_rad: tuple[float, ...] = CFO_BANK_
 def trigger_threshold(
     false_alarm_per_sample: float = DEFAULT_FALSE_ALARM, hypotheses: int = len(CFO_BANK_RAD)
 ) -> float:
-    """Return the metric that white noise exceeds with at most this probability per sample (union bound over
-    hypotheses).
+    """Return the metric that white noise exceeds with at most this probability per sample.
 
     In noise the squared correlation of a segment is distributed as Beta(1, L - 1). The distribution of the mean of four
-    square roots of it is computed by convolving densities on a fine grid.
+    square roots of it is computed by convolving densities on a fine grid. A union bound covers the hypotheses.
     """
     wanted = real("false_alarm_per_sample", false_alarm_per_sample, 0.0, 1.0, open_low=True)
     wanted /= integer("hypotheses", hypotheses, 1)

@@ -237,8 +237,7 @@ class ServerStream:
                 self._open.take(some, self._position)
                 self._position += len(some)
                 if self._position == self._open.stop:
-                    # The round is closed afterwards: if it cannot be finished, it stays open and the next gap reports
-                    # it.
+                    # The round is closed afterwards: if it cannot be finished, it stays open for the next gap.
                     heard.append(self._finish(self._open))
                     self._open = None
             else:

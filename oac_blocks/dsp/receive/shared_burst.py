@@ -101,8 +101,7 @@ def _heard(
         unsure = own <= _CLEARLY * _limit(tones_of, false_alarm, 0) * (own + rest)
         if not unsure.any():
             break
-        # Only half of them are dropped at a time: their energy then counts as noise and must not hide all others at
-        # once.
+        # Only half of them are dropped at a time, because their energy then counts as noise for the others.
         heard[heard] = ~unsure | (own > np.median(own[unsure]))
     left = fit.residual if heard.any() else flattened
     while not heard.all():

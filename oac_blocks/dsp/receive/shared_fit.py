@@ -182,8 +182,7 @@ class Fit:
         """Return a Gauss-Newton step of the delays, amplitudes solved for, and its information matrix (N, N)."""
         weighted = self.omega * self.tones
         mixed = self.adjoint @ weighted.swapaxes(-1, -2)
-        # The part of a change of delay that the amplitudes can absorb carries no information. (``mixed`` is its own
-        # adjoint.)
+        # The part of a delay's change that amplitudes can absorb carries no information (``mixed`` is self-adjoint).
         curved: npt.NDArray[np.complex128] = weighted.conj() @ weighted.swapaxes(-1, -2) - mixed @ self.inverse @ mixed
         conjugate = self.amplitude.conj()
         information = (conjugate[..., :, None] * curved * self.amplitude[..., None, :]).real

@@ -47,8 +47,7 @@ def pair_positions(k: int, num: Numerology, repeats: int = 1) -> npt.NDArray[np.
     symbol, pair = np.divmod(np.arange(repeats)[:, None] * stride + np.arange(k), width)
     turns = _turns_per_symbol(stride, repeats, width)
     if len(turns) > 1:
-        # A sample of the votes shows which rotation is best. The floor in _turned makes it differ slightly between
-        # votes.
+        # A sample of the votes is enough to find the best rotation; the floor in _turned makes votes differ slightly.
         some = np.unique(np.linspace(0, k - 1, 2 * width).astype(np.int64))
         trials = _turned(pair[:, some], symbol[:, some], turns[:, None, None], width)
         turns = turns[[_least_distance(trials, width).argmax()]]
