@@ -3,8 +3,8 @@
 
 The server receives its own trigger, counts ``answer_samples`` from there, and takes the payload's frame or the slots of
 an acquire round. The stream is cut at the nearest sample, and the fraction is added to the offsets. No other trigger
-can come before the end of a round, so the search pauses meanwhile, which saves time. The search pauses and resumes at
-samples that depend on the samples alone, so the result does not depend on the chunks of the stream.
+can come before the end of a round, so the search pauses meanwhile, which saves time. The received samples alone decide
+where it pauses and resumes, so the result does not depend on the chunks of the stream.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ class ServerStream:
     def gap(self, at: int | None = None) -> list[HeardRound]:
         """Handle a break in the stream, which continues at this sample (by default the next one).
 
-        A round in progress is given up and returned with no client detected, so that its receiver can continue.
+        A round in progress is given up and returned with no client detected, so that the caller does not wait for it.
         """
         broken, self._open = self._open, None
         left = self._due - self._position

@@ -83,8 +83,8 @@ class Tones:
         Many clients with the same amplitude and phase add up on a few subcarriers and cancel on the others. Their
         responses then have several peaks of the same height in a window, and all clients shifted to one side explain as
         much as all clients in time. The search therefore starts twice, once with no client subtracted and once with all
-        clients in time, and the smaller residual wins. If both leave the same residual, "all in time" wins, because the
-        clients were told so.
+        clients in time, and the smaller residual wins. If both leave the same residual, "all in time" wins, because
+        that is what the clients were ordered to do.
         """
         steps = np.zeros((*flattened.shape[:-1], len(self.shifts)), np.int64)
         blind, blind_left = self._search(flattened, steps, np.zeros(steps.shape, np.complex128), flattened)
@@ -205,7 +205,7 @@ def refine(
         fit = Fit(tones_of, flattened, tones_of.shifts + delay)
         step, information = fit.step()
         delay = np.clip(delay + np.clip(step, -_LARGEST_STEP, _LARGEST_STEP), low, high)
-        # The delay of a silent client wanders, so it does not prolong the fit.
+        # The delay of a silent client wanders, and the fit does not wait for it to converge.
         if np.all(step**2 * _diagonal(information) < _NEGLIGIBLE * fit.noise[..., None]):
             break
     fit = Fit(tones_of, flattened, tones_of.shifts + delay)
