@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Federated learning over the air: FAIR-k and its rivals, trained through simulated or real radios."""
+"""Train models by federated learning over the air: FAIR-k and its rivals, through simulated or real radios."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The program `fl_app`, also as `python -m fl_app`. Signals come first: importing the rest takes a second or two."""
+"""Run `fl_app`, also as `python -m fl_app`. Signal handlers come first, as the other imports take a second or two."""
 
 from fl_app.processes import interrupt
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The selection policies under their public name; ``fl_app.core.selection`` has the code."""
+"""Offer the selection policies under their public name; ``fl_app.core.selection`` has the code."""
 
 from fl_app.core.selection import (
     CANDIDATE_RATIO,

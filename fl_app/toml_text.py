@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings as TOML text with comments, by tomlkit, and single TOML values from a command line."""
+"""Write settings as TOML text with comments, by tomlkit, and read single TOML values from a command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tomlkit.items import Item
 
-LARGE = 1e6  # floats from here on are written with an exponent: 2.4e+09 is easier to read than ten digits
+LARGE = 1e6  # floats of this size or more are written with an exponent: 2.4e+09 is easier to read than ten digits
 
 
 def to_toml(sections: Mapping[str, Mapping[str, Any]], comments: Mapping[tuple[str, str], str] | None = None) -> str:

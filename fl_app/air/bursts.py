@@ -45,7 +45,7 @@ def longest_burst_symbols(settings: AirSettings) -> int:
 
     Calibration aligns the middle of the burst. So a clock error moves the ends of the burst by half its drift over the
     burst. This drift and the jitter must fit before the FFT window (after it there is twice the room, for multipath
-    too). In a coherent scheme, the client's residual frequency offset may also rotate its phase only so far.
+    too). In a coherent scheme, the client's residual frequency offset must not rotate its phase too far either.
     """
     symbols = settings.max_burst_symbols
     room = early_samples(settings) - _TIMING_SIGMAS * settings.timing_sigma_samples

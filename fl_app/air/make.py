@@ -71,6 +71,6 @@ def make_air(
             from fl_app.air.live.gnuradio import GnuradioAir
             from fl_app.air.live.gnuradio_analog import AnalogGnuradioAir
         except ModuleNotFoundError as error:
-            raise ValueError(f"the air 'gnuradio' needs GNU Radio, and there is no module {error.name!r}") from None
+            raise ValueError(f"the air 'gnuradio' needs GNU Radio, but there is no module {error.name!r}") from None
         return (AnalogGnuradioAir if settings.scheme.coherent else GnuradioAir)(settings, n_clients, seed)
     return _AIRS[settings.name](settings, n_clients, seed)

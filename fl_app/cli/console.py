@@ -155,6 +155,6 @@ def clear_errors() -> Iterator[None]:
     except ConfigError as error:
         say(f"error: {error}")
         raise typer.Exit(2) from None
-    except (OSError, OacError) as error:  # of the system, a full disk, say; or worded by gr-oac itself
+    except (OSError, OacError) as error:  # errors of the system (a full disk, say) and of gr-oac
         say(f"error: {error}")
         raise typer.Exit(1) from None

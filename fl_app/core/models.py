@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Build the two models of the paper, and map their parameters to one flat vector of d numbers for the air.
 
-A model's state travels on two ways (docs/models.md says why):
+A model's state travels in two ways (docs/models.md says why):
 - The gradients of the trainable parameters go over the air, k entries per round. The flat vector has the order of
   `model.parameters()`.
 - The buffers (batch-norm's running mean, variance and step count) go over the control link. The server averages them.
@@ -206,7 +206,7 @@ def average_buffers(clients: Sequence[Mapping[str, NDArray[Any]]], weights: Sequ
         raise ValueError("average_buffers needs the buffers of 1 client or more, not 0")
     shares = np.ones(len(clients)) if weights is None else np.asarray(weights, dtype=np.float64)
     if shares.shape != (len(clients),) or not np.isfinite(shares).all() or shares.min() < 0 or shares.sum() == 0:
-        raise ValueError(f"weights must be {len(clients)} numbers, 0 or more, not all 0; not {weights!r}")
+        raise ValueError(f"weights must be {len(clients)} numbers of 0 or more, not all 0; got {weights!r}")
     shares = shares / shares.sum()
     _check_buffers(clients)
     averaged: Buffers = {}
@@ -238,7 +238,7 @@ def _check_buffers(clients: Sequence[Mapping[str, NDArray[Any]]]) -> None:
             raise ValueError(f"client {number} does not have the same buffers as client 0")
         for name, value in client.items():
             if value.shape != clients[0][name].shape:
-                raise ValueError(f"buffer {name} of client {number} has shape {value.shape}, not that of client 0")
+                raise ValueError(f"buffer {name} of client {number} has shape {value.shape}, unlike that of client 0")
             if not np.isfinite(value).all():
                 raise ValueError(f"buffer {name} of client {number} is not finite")
 

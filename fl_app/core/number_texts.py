@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Shares and durations as people read them."""
+"""Format shares and durations for people."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def percent(share: float | None) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Return a duration as minutes and seconds, "1:05", with hours in front where there are any."""
+    """Return a duration as minutes and seconds, "1:05", with hours in front if there are any."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

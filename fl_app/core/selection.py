@@ -45,7 +45,7 @@ def update_age(age: NDArray[Any], selected: NDArray[Any]) -> NDArray[Any]:
         raise ValueError(f"age {age.max()} cannot grow in {age.dtype}; use a wider integer type")
     if selected.dtype == np.bool_:
         if selected.shape != age.shape:
-            raise ValueError(f"selected has shape {selected.shape}, age has {age.shape}")
+            raise ValueError(f"selected must have the shape of age, {age.shape}, not {selected.shape}")
     elif selected.size and (selected.dtype.kind not in "iu" or selected.min() < 0 or selected.max() >= age.size):
         raise ValueError(f"selected must hold indices in 0..{age.size - 1}, or {age.size} booleans")
     older = age + age.dtype.type(1)
@@ -132,7 +132,7 @@ class Policy(ABC):
         for key in ("name", "d", "k"):
             if state[key] != getattr(self, key):
                 raise ValueError(
-                    f"state is of a policy with {key} = {state[key]!r}, this one has {getattr(self, key)!r}"
+                    f"state is of a policy with {key} = {state[key]!r}, but this one has {getattr(self, key)!r}"
                 )
         kind, own = state["rng"]["bit_generator"], self.rng.bit_generator.state["bit_generator"]
         if kind != own:

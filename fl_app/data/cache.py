@@ -27,7 +27,7 @@ def cache_folder() -> Path:
 
 
 def datasets_folder() -> Path:
-    """Return the folder in which public data sets are searched and downloaded unless the user names another."""
+    """Return the folder of public data sets and their downloads, used unless the user names another."""
     return cache_folder() / "datasets"
 
 
@@ -74,7 +74,7 @@ def _read(path: Path) -> Arrays | None:
 
 
 def _write(path: Path, arrays: Arrays) -> None:
-    """Write under a temporary name and rename then, so that a reader sees either the old file or the new one."""
+    """Write under a temporary name, then rename, so that a reader sees either the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=path.name, suffix=".part", dir=path.parent)
     try:

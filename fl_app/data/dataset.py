@@ -48,16 +48,16 @@ class Dataset:
                     f"{images.dtype} {images.shape} and {labels.dtype} {labels.shape}"
                 )
             if len(images) != len(labels) or len(images) == 0:
-                raise DataError(f"{self.name}: {len(images)} {part} images for {len(labels)} labels")
+                raise DataError(f"{self.name}: {len(images)} {part} images do not fit {len(labels)} labels")
             if labels.min() < 0 or labels.max() >= self.classes:
                 raise DataError(
-                    f"{self.name}: {part} labels run from {labels.min()} to {labels.max()}, allowed is "
-                    f"0..{self.classes - 1}"
+                    f"{self.name}: {part} labels must be 0..{self.classes - 1}, but they "
+                    f"run from {labels.min()} to {labels.max()}"
                 )
         if self.train_images.shape[1:] != self.test_images.shape[1:]:
             raise DataError(
-                f"{self.name}: training images are {self.train_images.shape[1:]}, test images "
-                f"{self.test_images.shape[1:]}"
+                f"{self.name}: training images have shape {self.train_images.shape[1:]}, but test images "
+                f"have {self.test_images.shape[1:]}"
             )
         mean, std = _pixel_statistics(self.train_images)
         object.__setattr__(self, "mean", mean)

@@ -120,7 +120,7 @@ class ProcessPool:
         context.set_forkserver_preload(["fl_app.engine.worker_start"])
         # Ctrl-C and a batch system's SIGTERM reach every process of the run. The main process finishes the round and
         # needs the others for that. So neither signal may end a worker, not even while the worker imports torch.
-        resource_tracker.ensure_running()  # later it would unblock the signals before the fork server starts
+        resource_tracker.ensure_running()  # a later start would unblock the signals before the fork server starts
         with blocked_for_children():
             forkserver.ensure_running()
         self._workers: list[_Worker] = []
@@ -230,7 +230,7 @@ def _total(scores: Sequence[Score], images: int) -> tuple[float, float]:
 
 def _serve(connection: Connection) -> None:
     """Run a worker process: receive its clients' data, then serve requests until the pipe is closed."""
-    for number in SIGNALS:  # a fork server that somebody else started does not block them
+    for number in SIGNALS:  # a fork server that another program started does not block them
         signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(EOFError, OSError):  # the main process has ended, or has closed the pool
         connection.send(("started", None))

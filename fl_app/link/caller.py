@@ -62,7 +62,7 @@ class Work:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """Hold the answer to a work in the form in which it goes to the server."""
+    """Hold the answer to a piece of work in the form in which it goes to the server."""
 
     body: Mapping[str, Any]
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class Caller:
     def is_over(self) -> bool:
         return self.phase in ("refused", "stopped")
 
-    # What the client does
+    # Actions of the client
 
     def tick(self) -> list[list[Frame]]:
         """Return the messages that are due by the clock. Call this once in every heartbeat interval."""
@@ -141,7 +141,7 @@ class Caller:
         return self._running
 
     def finish(self, work: Work, result: Result) -> list[list[Frame]]:
-        """Take the answer to a work, and return it as a message if the server still asks for it."""
+        """Take the answer to a piece of work, and return it as a message if the server still asks for it."""
         self._running, self._answer = None, (work.key, result)
         return self._send_answer()
 
@@ -232,7 +232,7 @@ class Caller:
         replica = Replica.from_message(message, self.welcome.d)
         checksum = replica.checksum()
         if checksum != message.text("checksum", HASH_CHARS):
-            raise WireError("model: its checksum does not fit")
+            raise WireError("model: its checksum does not match")
         self._replica, self._state, self._checksum = replica, message.round, checksum
         self.phase = "ready"
         return []
@@ -261,13 +261,13 @@ class Caller:
         if key[:2] != ("train", message.round) or result.kept is None or self._hand_to_radio is None:
             return []
         if not first < stop <= result.kept.size:
-            raise WireError(f"transmit: entries {first} to {stop} of {result.kept.size}")
+            raise WireError(f"transmit: entries must lie in 0 to {result.kept.size}, not {first} to {stop}")
         self._hand_to_radio(Burst(radio_round, run, result.kept[first:stop]))
         return []
 
     def _check_phase(self, message: Message) -> None:
         if self.phase not in ("prepared", "ready"):
-            raise WireError(f"{message.type}: it comes before its time ({self.phase})")
+            raise WireError(f"{message.type}: it came too early, in the phase {self.phase!r}")
 
     def _follow(self, message: Message, state: int, checksum: str) -> bool:
         """Bring the copy of the model to this state; return False if the message does not suffice for that."""

@@ -57,7 +57,9 @@ class Client:
         tell: Callable[[str], None] = lambda _text: None,
     ) -> None:
         if keys is None and not is_local(server):
-            raise ConfigError(f"{server} is another machine: the way there needs keys (`fl_app keys`, then --keys)")
+            raise ConfigError(
+                f"{server} is another machine: a connection to it needs keys (`fl_app keys`, then --keys)"
+            )
         self._server, self._caller, self._trainer, self._tell = server, caller, trainer, tell
         self._executor = executor or ThreadPoolExecutor(1)
         self._busy: Future[Any] | None = None

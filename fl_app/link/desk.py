@@ -101,7 +101,7 @@ class Desk:
         return self._send(session, "beat")
 
     def forgive(self, seconds: float) -> None:
-        """Add the time during which the server did not listen, as no client was silent meanwhile."""
+        """Do not count these seconds as silence of the clients, as the server did not listen."""
         for session in self.sessions.values():
             session.heard += seconds
 
@@ -182,7 +182,7 @@ class Desk:
 
     def _check_order(self, session: Session, message: Message) -> None:
         if message.sender != session.client:
-            raise WireError(f"it speaks in the name of client {message.sender}")
+            raise WireError(f"it is in the name of client {message.sender}")
         if message.sequence <= session.received:
             raise WireError(f"number {message.sequence} after {session.received}: replayed or out of order")
 
@@ -281,7 +281,7 @@ class Desk:
             return []
         specs = self.terms.buffers
         if message.arrays.keys() != specs.keys():
-            raise WireError("statistics: other buffers than the model's")
+            raise WireError("statistics: the buffers must be those of the model")
         arrays = {name: message.array(name, dtype, *shape) for name, (dtype, shape) in specs.items()}
         self._take(session, job, Answer(session.client, message.seconds("seconds"), arrays=arrays))
         return []

@@ -101,7 +101,7 @@ def _pair_text(pair: Pair) -> str:
 
 
 def _write(path: Path, text: str, mode: int = 0o644) -> None:
-    # The file is created with its mode, so that others can read it at no moment.
+    # The file is created with its mode, so that others cannot read it at any moment.
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as stream:
         stream.write(text)
 

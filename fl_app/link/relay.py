@@ -25,7 +25,7 @@ from oac_blocks.errors import OacError
 
 _log = logging.getLogger(__name__)
 
-MOST_BYTES = 4096  # bytes of the largest message; a status or an order has some hundred
+MOST_BYTES = 4096  # bytes of the largest message; a status or an order has a few hundred
 LOOK_MILLISECONDS = 100  # milliseconds between two looks at whether to stop
 
 

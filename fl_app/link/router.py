@@ -44,7 +44,7 @@ class RouterLink:
         # largest message is known, since a socket applies its limits only to later connections.
         self._socket = self._context.socket(zmq.ROUTER)
         try:
-            # A closed socket goes on to listen until ZeroMQ's thread has handled it. The end of a context waits for
+            # A closed socket keeps listening until ZeroMQ's thread has handled it. The end of a context waits for
             # this, so that the address is free again when it is opened for good.
             with zmq.Context() as trials, trials.socket(zmq.ROUTER) as trial:
                 trial.set(zmq.LINGER, 0)
@@ -60,7 +60,8 @@ class RouterLink:
         self._beat_at, self._listened_at = 0.0, time.monotonic()
         socket = self._socket
         socket.set(zmq.LINGER, 0)
-        socket.set(zmq.MAXMSGSIZE, 2 * desk.terms.max_bytes)  # slightly too large: logged; larger: not read
+        # A message that is slightly too large is read and logged; a much larger one is not read.
+        socket.set(zmq.MAXMSGSIZE, 2 * desk.terms.max_bytes)
         socket.set(zmq.ROUTER_MANDATORY, 1)  # sending over a lost connection is then an error
         socket.set(zmq.SNDHWM, QUEUED_MESSAGES)
         socket.set(zmq.RCVHWM, QUEUED_MESSAGES)

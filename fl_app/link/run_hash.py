@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A hash of all settings that change a run's results, by which server and clients know that they mean the same run."""
+"""Compute a hash of all settings that change a run's results, so that server and clients can compare their runs."""
 
 from __future__ import annotations
 

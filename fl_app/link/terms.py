@@ -80,7 +80,7 @@ class Answer:
     """Hold a client's answer to a job.
 
     For training this is payload and loss. `sent` is False if the gradients are not finite. The payload is None then,
-    and also if it goes by radio alone. For measuring it is the arrays.
+    and also if it goes by radio alone. For a measurement this is the arrays.
     """
 
     client: int

@@ -15,7 +15,7 @@ class PrivateFolder:
     """Make a temporary folder and remove it at the end.
 
     A process that `kill -9` ends cannot remove its folder. So each new folder first removes the folders with the same
-    prefix that no process holds a lock on.
+    prefix whose lock no process holds.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ def compare(
         if not folder.exists:
             RunFolder.plan(entry.settings, folder.path)
         elif folder.settings().with_values(run=HOW_NOT_WHAT) != entry.settings.with_values(run=HOW_NOT_WHAT):
-            raise RunError(f"{folder.path} holds a run of other settings: choose another --out, or remove it")
+            raise RunError(f"{folder.path} holds a run with other settings: choose another --out, or remove it")
         next_run()
         if folder.read_result() is None:
             train_one(entry)

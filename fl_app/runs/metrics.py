@@ -19,7 +19,7 @@ class RoundFigures:
 
     round: int  # round number t, from 0
     k: int  # number of entries sent; d in round 0
-    loss: float | None  # mean over the local steps of the clients that were heard
+    loss: float | None  # mean over the local steps of the clients that transmitted
     test_accuracy: float | None  # 0..1, after the round's update
     test_loss: float | None
     mean_aou: float  # rounds, mean over the d entries, after the round

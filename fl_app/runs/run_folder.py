@@ -105,7 +105,7 @@ class RunFolder:
         is_this_run = rounds == settings.run.rounds and self.read_result() is not None
         if rounds <= done and not is_this_run:
             raise RunError(
-                f"--rounds {rounds}: {self.path} has played {done} rounds; it must be more, {done + 1} or above"
+                f"--rounds {rounds}: {self.path} has played {done} rounds already; choose {done + 1} or more"
             )
         return settings.with_values(run={"rounds": rounds})
 
@@ -165,7 +165,7 @@ def _make_and_remove(path: Path) -> None:
 
 
 def _fresh_name(settings: Settings) -> Path:
-    """Return runs/20260131-142530-letters-fair-k, with a number behind it if two runs start in the same second."""
+    """Return runs/20260131-142530-letters-fair-k, with a number appended if two runs start in the same second."""
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     stem = f"{stamp}-{settings.data.name}-{settings.selection.policy}"
     names = [stem, *(f"{stem}-{number}" for number in range(2, 100))]

@@ -178,7 +178,7 @@ def train(
     try:
         prepared = prepare(settings)
         if checkpoint is not None and checkpoint.state["fingerprint"] != prepared.fingerprint:
-            raise RunError(f"{folder.path} was trained on other data or other weights than its config.toml makes now")
+            raise RunError(f"{folder.path} was trained on other data or other first weights than its config.toml gives")
         workers.assign(prepared.task, settings.clients.n, prepared.data_of, prepared.test)
         n_clients = settings.clients.n
         air = air or make_air(settings.air, n_clients, settings.run.seed, settings.radios, settings.link.min_clients)

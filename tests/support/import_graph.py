@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The imports of our packages, read from the source: which room imports which.
+"""Read the imports of our packages from the source, and tell which room imports which.
 
 A room is a folder that answers one question (``oac_blocks.loop``, ``fl_app.core``); ``oac_blocks.dsp`` has rooms of its
 own. Modules beside the rooms (``fl_app.config``) count as rooms. A folder's ``__init__`` that only passes names on is a

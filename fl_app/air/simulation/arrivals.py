@@ -30,7 +30,7 @@ _SNR_WITHOUT_NOISE_DB = 40.0  # SNR of the virtual radios if the settings have n
 
 
 class Arrivals:
-    """Compute offsets in samples; a late client is positive, and a client that is silent as uncalibrated is NaN."""
+    """Compute offsets in samples: positive for a late client, NaN for one that is silent as it is not calibrated."""
 
     def __init__(self, settings: AirSettings, n_clients: int, seed: int) -> None:
         self._n_clients = n_clients

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from fl_app.air.settings import AirSettings
 from oac_blocks.dsp.waveform.analog import common_scale
 
-_LEAST_RMS = 1e-30  # RMS that entries count as if all are zero; the noise on them then vanishes too
+_LEAST_RMS = 1e-30  # RMS assumed for entries that are all zero; the noise on them then vanishes too
 _LEAST_RMS_TO_NOISE = 1e-6  # smallest RMS in units of noise_std; float32 would overflow below it
 
 

@@ -106,7 +106,7 @@ def test_longer_run_has_the_bits_of_one_that_was_begun_so(tiny_options, tmp_path
     assert longer["best_test_accuracy"] == whole["best_test_accuracy"]
     assert short.settings() == begun_so.settings()
     refused = fl_app("resume", "short", "--rounds", 4, code=1)
-    assert "--rounds 4: short has played 5 rounds; it must be more, 6 or above" in refused.stderr
+    assert "--rounds 4: short has played 5 rounds already; choose 6 or more" in refused.stderr
     assert json.loads(fl_app("resume", "short", "--rounds", 5, "--json").stdout) == longer
 
 
@@ -208,4 +208,4 @@ def test_compare_makes_one_table_and_repeats_no_finished_run(tiny_options, tmp_p
     assert json.loads(again.stdout) == value
     assert "round" not in again.stderr
     changed = fl_app(*options, "--set=clients.H=1", "--out", "cmp", code=1)
-    assert "holds a run of other settings" in changed.stderr
+    assert "holds a run with other settings" in changed.stderr

@@ -178,13 +178,13 @@ class TestMissingAndDamaged:
     def test_labels_that_do_not_fit_the_images(self, tmp_path, offline, no_debian, name, folder, files):
         write_set(tmp_path / folder, files, 1, 9)
         (tmp_path / folder / files[1]).write_bytes(idx_bytes(np.ones(51, np.uint8)))
-        with pytest.raises(DataError, match="52 training images for 51 labels"):
+        with pytest.raises(DataError, match="52 training images do not fit 51 labels"):
             load_dataset(name, tmp_path)
 
     def test_a_label_out_of_range(self, tmp_path, offline, no_debian, name, folder, files):
         write_set(tmp_path / folder, files, 1, 9)
         (tmp_path / folder / files[3]).write_bytes(idx_bytes(np.full(26, 77, np.uint8)))
-        with pytest.raises(DataError, match="test labels run from"):
+        with pytest.raises(DataError, match="test labels must be"):
             load_dataset(name, tmp_path)
 
 

@@ -229,7 +229,7 @@ def test_without_keys_the_server_stays_on_this_machine(site, link_settings):
     assert "without keys the server listens on this machine alone: tcp://127.0.0.1:*" in server.text
     client = here.client(0, endpoint="tcp://192.0.2.1:7780")
     assert client.wait() == 2
-    assert "error: tcp://192.0.2.1:7780 is another machine: the way there needs keys" in client.text
+    assert "error: tcp://192.0.2.1:7780 is another machine: a connection to it needs keys" in client.text
 
 
 def test_client_that_is_told_to_stop_leaves(site, link_settings):
