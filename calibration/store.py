@@ -51,7 +51,7 @@ class StoredCalibration:
         good = isinstance(self.serial, str) and _SERIAL.fullmatch(self.serial) is not None
         require(good, "serial", repr(self.serial), "1 to 128 letters, digits or one of _ . : -")
         aware = isinstance(self.measured_at, datetime) and self.measured_at.tzinfo is not None
-        require(aware, "measured_at", self.measured_at, "a time with its zone")
+        require(aware, "measured_at", self.measured_at, "a time with its time zone")
         for name in ("sample_rate_hz", "turnaround_samples"):
             real(name, getattr(self, name), 0.0, open_low=True)
         for name in ("correction_samples", "gain_db"):

@@ -222,7 +222,9 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
         """Return whether the server uses the same waveform; otherwise the client does not answer."""
         apart = disagreements(self._agreed, agreed_in(fields))
         for name, (own, told) in apart.items():
-            self._other_waveforms.add(f"the server has {name} = {told:g} and this client {own:g}; give both the same")
+            self._other_waveforms.add(
+                f"the server has {name} = {told:g} and this client has {own:g}; set both to one value"
+            )
         return not apart
 
     def _take_ballot(self, message: Any, fields: dict[str, Any]) -> None:
@@ -238,7 +240,7 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
         return bool(fields.get("client", self._client.client) == self._client.client)
 
     def _on_gap(self, message: Any) -> None:
-        reason = pmt.symbol_to_string(message) if pmt.is_symbol(message) else "told by a message"
+        reason = pmt.symbol_to_string(message) if pmt.is_symbol(message) else "reported by a message"
         self._tell([self._client.gap(reason)])
 
     def _tell(self, happened: Iterable[Status]) -> None:
@@ -272,6 +274,4 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
                 self.add_item_tag(0, round(status.answer_sample), pmt.intern("answer"), number)
         self._tell(happened)
         if not bad and self._search.bad_samples:
-            self.logger.warn(
-                "samples that are NaN or infinite: taken as silence (further ones are counted, not logged)"
-            )
+            self.logger.warn("NaN or infinite samples were replaced with zeros (further ones are counted, not logged)")

@@ -133,9 +133,7 @@ class sync_detector(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's wa
             self._first = self.nitems_read(0) + len(x)
             return []
         if not bad and self._search.bad_samples:
-            self.logger.warn(
-                "samples that are NaN or infinite: taken as silence (further ones are counted, not logged)"
-            )
+            self.logger.warn("NaN or infinite samples were replaced with zeros (further ones are counted, not logged)")
         return found
 
     def _report(self, detection: Detection) -> None:

@@ -112,7 +112,7 @@ class trigger_source(gr.sync_block):  # noqa: N801 (GNU Radio's way of naming bl
 
     def _on_fire(self, message: Any) -> None:
         if self._mode == "periodic" or len(self._waiting) == MAX_WAITING_ROUNDS:
-            self._drops.add("in periodic mode nothing fires" if self._mode == "periodic" else "too many wait already")
+            self._drops.add("periodic mode ignores fire" if self._mode == "periodic" else "too many wait already")
         else:
             self._waiting.append(_round_number(message))
 

@@ -58,7 +58,7 @@ class _Cutter(gr.basic_block):
             if not n:
                 if not starts or produced == len(bodies):
                     break
-                self.drops.add(f"a new burst began with {self._symbols_left} symbols of the last one missing")
+                self.drops.add(f"a new burst began while {self._symbols_left} symbols of the last one were missing")
                 self._symbols_left = 0
                 continue
             begin = self._num.cp_samples - self.early_samples

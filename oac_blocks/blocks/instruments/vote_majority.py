@@ -50,7 +50,7 @@ class vote_majority(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
             return
         number = pdu.metadata.get("round")
         if number is None or not pmt.is_integer(number):
-            self._drops.add("votes without a round")
+            self._drops.add("votes must have a round in their metadata")
             return
         ballots = self._waiting.setdefault(pmt.to_long(number), [])
         ballots.append(pdu.data)
@@ -58,7 +58,7 @@ class vote_majority(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming bl
             self._count(pmt.to_long(number), self._waiting.pop(pmt.to_long(number)))
         elif len(self._waiting) > _MAX_WAITING_ROUNDS:
             self._waiting.pop(next(iter(self._waiting)))
-            self._drops.add(f"{_MAX_WAITING_ROUNDS} rounds wait for the rest of their votes already")
+            self._drops.add(f"{_MAX_WAITING_ROUNDS} rounds already wait for the rest of their votes")
 
     def _count(self, number: int, ballots: list[npt.NDArray[np.int8]]) -> None:
         lengths = {len(ballot) for ballot in ballots}

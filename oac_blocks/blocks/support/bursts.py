@@ -91,7 +91,7 @@ class BurstSource(gr.sync_block):
         if isinstance(pdu, str):
             self._drops.add(pdu)
         elif len(self._waiting) == MAX_WAITING_BURSTS:
-            self._drops.add(f"{MAX_WAITING_BURSTS} bursts wait to be sent already")
+            self._drops.add(f"{MAX_WAITING_BURSTS} bursts already wait to be sent")
         else:
             self._waiting.append(pdu)
 
@@ -173,7 +173,7 @@ class BurstSink(gr.sync_block):
 
     def _begin(self, length: Any) -> None:
         if self._parts:
-            self._drops.add(f"a new burst began with {self._missing} symbols of the last one missing")
+            self._drops.add(f"a new burst began while {self._missing} symbols of the last one were missing")
         self._parts, self._metadata = [], {}
         self._missing = pmt.to_long(length) if pmt.is_integer(length) else 0
         if self._missing < 1:

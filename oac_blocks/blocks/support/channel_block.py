@@ -162,9 +162,7 @@ class ChannelBlock(gr.sync_block):
             for out in output_items:
                 out[:] = 0
         if not bad and self._channel.bad_samples:
-            self.logger.warn(
-                "samples that are NaN or infinite: taken as silence (further ones are counted, not logged)"
-            )
+            self.logger.warn("NaN or infinite samples were replaced with zeros (further ones are counted, not logged)")
         return len(output_items[0])
 
 

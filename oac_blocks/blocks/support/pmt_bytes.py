@@ -74,11 +74,11 @@ def _part(data: bytes, at: int) -> tuple[int, int]:
     else:
         raise ValueError(f"a PMT must not have the tag {tag}")
     if at + inside > len(data):  # each part has at least one byte
-        raise ValueError(f"a PMT must be whole, got {len(data)} bytes of at least {at + inside}")
+        raise ValueError(f"a PMT must be complete, got {len(data)} bytes of at least {at + inside}")
     return at, inside
 
 
 def _number(data: bytes, at: int, size: int) -> int:
     if at + size > len(data):
-        raise ValueError(f"a PMT must be whole, got {len(data)} bytes of at least {at + size}")
+        raise ValueError(f"a PMT must be complete, got {len(data)} bytes of at least {at + size}")
     return int.from_bytes(data[at : at + size], "big")

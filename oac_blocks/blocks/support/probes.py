@@ -79,7 +79,7 @@ class Probe(gr.sync_block):
         own.pending[key] = pdu.data
         if len(own.pending) > _MAX_PENDING:
             own.pending.pop(next(iter(own.pending)))
-            self._drops.add(f"{_MAX_PENDING} PDUs wait for their counterpart already")
+            self._drops.add(f"{_MAX_PENDING} PDUs already wait for their counterpart")
 
     def _publish(self, outcome: tuple[float, pdus.Metadata] | str, key: Key) -> None:
         if isinstance(outcome, str):
