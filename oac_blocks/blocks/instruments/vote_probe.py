@@ -39,7 +39,7 @@ class vote_probe(Probe):  # noqa: N801 (GNU Radio's way of naming blocks)
     def compare(self, received: npt.NDArray[Any], reference: npt.NDArray[Any]) -> tuple[float, pdus.Metadata] | str:
         votes = int(np.count_nonzero(reference))
         if len(received) != len(reference) or not votes:
-            return f"cannot compare {len(received)} soft votes with {len(reference)} references, {votes} of which are not 0"
+            return f"cannot compare {len(received)} soft votes with {len(reference)} references, {votes} not 0"
         errors = votes - int(np.count_nonzero(received * reference > 0))
         self._totals = (self._totals[0] + errors, self._totals[1] + votes)
         rate = errors / votes
