@@ -2,7 +2,7 @@
 """Draws docs/images/rooms.svg: the rooms of the three packages, and which room imports which.
 
 .venv/bin/python docs/figures/rooms.py writes it anew; tests/test_rooms.py compares. An arrow is left out where a way
-over other rooms says the same.
+over other rooms says the same, and so are single modules beside the rooms (errors, say).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tests.support.import_graph import graph  # noqa: E402  (the repository is n
 
 OUT = ROOT / "docs" / "images" / "rooms.svg"
 WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN = 132, 34, 26, 58, 20
+LANES = ("fl_app", "calibration", "oac_blocks")
 COLOURS = {"oac_blocks": "#cfe3f5", "calibration": "#fbe3c0", "fl_app": "#d5ecd0"}
 
 
@@ -48,23 +49,42 @@ def needed(edges: dict[str, set[str]]) -> set[tuple[str, str]]:
     }
 
 
-def drawing() -> str:
-    edges = {room: set(targets) for room, targets in graph().items()}
+def placed(edges: dict[str, set[str]]) -> tuple[dict[str, tuple[float, float]], tuple[float, float]]:
+    """Return the upper left corner of each room, and the size of the picture. Each package has a lane of its own."""
     floors = heights(edges)
-    rows = [sorted(room for room in edges if floors[room] == floor) for floor in range(max(floors.values()) + 1)]
-    widest = max(map(len, rows))
-    size = (2 * MARGIN + widest * (WIDTH + GAP_X) - GAP_X, 2 * MARGIN + len(rows) * (HEIGHT + GAP_Y) - GAP_Y)
-    places = {}
-    for floor, row in enumerate(rows):
-        left = (size[0] - len(row) * (WIDTH + GAP_X) + GAP_X) / 2
-        for column, room in enumerate(row):
-            places[room] = (left + column * (WIDTH + GAP_X), size[1] - MARGIN - HEIGHT - floor * (HEIGHT + GAP_Y))
+    top = max(floors.values())
+    places: dict[str, tuple[float, float]] = {}
+    left = float(MARGIN)
+    for package in LANES:
+        rows = [[room for room in sorted(edges) if in_lane(room, package, floors, y)] for y in range(top + 1)]
+        lane = max(map(len, rows)) * (WIDTH + GAP_X)
+        for floor, row in enumerate(rows):
+            first = left + (lane - len(row) * (WIDTH + GAP_X)) / 2
+            for column, room in enumerate(row):
+                places[room] = (first + column * (WIDTH + GAP_X), MARGIN + (top - floor) * (HEIGHT + GAP_Y))
+        left += lane
+    return places, (left - GAP_X + MARGIN, 2 * MARGIN + (top + 1) * (HEIGHT + GAP_Y) - GAP_Y)
+
+
+def in_lane(room: str, package: str, floors: dict[str, int], floor: int) -> bool:
+    return room.partition(".")[0] == package and floors[room] == floor
+
+
+def rooms() -> dict[str, set[str]]:
+    """Return the rooms that are folders, and which of them each imports."""
+    folders = {room for room in graph() if ROOT.joinpath(*room.split(".")).is_dir()}
+    return {room: set(targets) & folders for room, targets in graph().items() if room in folders}
+
+
+def drawing() -> str:
+    edges = rooms()
+    places, size = placed(edges)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size[0]} {size[1]}" font-family="sans-serif" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size[0]:g} {size[1]:g}" font-family="sans-serif" '
         'font-size="12">',
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
         '<path d="M0,0 L8,4 L0,8 z" fill="#555"/></marker></defs>',
-        f'<rect width="{size[0]}" height="{size[1]}" fill="white"/>',
+        f'<rect width="{size[0]:g}" height="{size[1]:g}" fill="white"/>',
     ]
     for room, target in sorted(needed(edges)):
         (x1, y1), (x2, y2) = places[room], places[target]
