@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from fl_app.air.settings import AirSettings
 from fl_app.core.selection import CANDIDATE_RATIO, MAGNITUDE_SHARE, canonical_name
+from fl_app.data.registry import dataset_names
 from fl_app.toml_text import parse_value, to_toml
 from oac_blocks.bench.config import RATE, RadiosSection, read_toml, with_one_rate
 from oac_blocks.bench.section import ConfigError as ConfigError
@@ -44,8 +45,9 @@ class RunSection(Section):
 class DataSection(Section):
     SECTION: ClassVar[str] = "data"
 
-    name: Literal["letters", "emnist-letters", "mnist", "fashion-mnist", "cifar10", "cifar100"] = Field(
-        "letters", description="data set; letters draws itself, the others are files"
+    name: str = Field(
+        "letters",
+        description="data set: letters (draws itself), emnist-letters, mnist, fashion-mnist, cifar10, cifar100 (files)",
     )
     root: str = Field("", description='where the files lie; "": the usual places')
     download: bool = Field(True, description="fetch what is missing")
@@ -56,6 +58,13 @@ class DataSection(Section):
     shards_per_client: int = Field(2, ge=1, description="of the partition shards: classes that a client has, about")
     limit: int = Field(0, ge=0, description="training images that are used; 0: all")
     test_limit: int = Field(0, ge=0, description="test images that are used; 0: all")
+
+    @field_validator("name")
+    @classmethod
+    def _is_registered(cls, name: str) -> str:
+        if name not in dataset_names():
+            raise ValueError(nearest(name, dataset_names()))
+        return name
 
 
 class ModelSection(Section):

@@ -2,15 +2,17 @@
 """Load data sets and divide them among clients."""
 
 from fl_app.data.dataset import DataError, Dataset
-from fl_app.data.load import DATASET_NAMES, canonical_dataset_name, load_dataset
+from fl_app.data.load import load_dataset
 from fl_app.data.partition import PARTITION_NAMES, partition
+from fl_app.data.registry import canonical_dataset_name, dataset_names, register_dataset
 
 __all__ = [
-    "DATASET_NAMES",
     "PARTITION_NAMES",
     "DataError",
     "Dataset",
     "canonical_dataset_name",
+    "dataset_names",
     "load_dataset",
     "partition",
+    "register_dataset",
 ]

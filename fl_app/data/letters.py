@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +64,7 @@ class RawStream:
         return (2 * self.uniform(*shape) - 1) * bound
 
 
-def load_letters() -> Dataset:
+def load_letters(_root: Path | None = None, _download: bool = False) -> Dataset:
     """Return the data set from the cache; if the cache is missing or damaged, draw it anew (about 15 s)."""
     path = cache_folder() / f"letters-v{VERSION}-{_fonts_hash()}.npz"
     arrays = load_or_make(path, _make)

@@ -14,7 +14,7 @@ from fl_app.air import AIR_NAMES
 from fl_app.config import ConfigError, DataSection, ModelSection, check, find_config, load_settings
 from fl_app.core.models import MODEL_NAMES
 from fl_app.core.selection import POLICY_NAMES
-from fl_app.data import DATASET_NAMES, PARTITION_NAMES
+from fl_app.data import PARTITION_NAMES, dataset_names
 from fl_app.toml_text import parse_value, to_toml
 from tests.support.paths import ROOT
 
@@ -77,7 +77,7 @@ def test_all_faults_are_named_at_once():
 
 
 def test_names_are_those_of_the_packages():
-    assert get_args(DataSection.model_fields["name"].annotation) == DATASET_NAMES
+    assert [DataSection(name=name).name for name in dataset_names()] == list(dataset_names())
     assert get_args(DataSection.model_fields["partition"].annotation) == PARTITION_NAMES
     assert get_args(ModelSection.model_fields["name"].annotation) == MODEL_NAMES
 
