@@ -18,7 +18,8 @@ def _stripes(monkeypatch):
 
 @pytest.mark.usefixtures("_stripes")
 def test_it_trains(tiny, tmp_path):
-    settings = tiny(data={"name": "stripes", "limit": 0, "test_limit": 0}, run={"rounds": 8}, air={"name": "ideal"})
+    own = {"data": {"name": "stripes", "limit": 0, "test_limit": 0}, "server": {"lr": 0.01}}
+    settings = tiny(**own, run={"rounds": 10}, air={"name": "ideal"})
     result = train(settings, RunFolder.create(settings, tmp_path / "run"), lambda _row: None, lambda: False)
     assert result["test_accuracy"] > 0.8
 
