@@ -45,6 +45,7 @@ _OPTIONS = {"run.workers": "--workers", "air.name": "--air", "run.device": "--de
 
 
 def settings_from(config: str | None, changes: list[str] | None, options: dict[str, Any]) -> Settings:
+    """Load the settings from a config, the changes by --set and the options of a command."""
     given = {f"{key}={value}": f"{_OPTIONS[key]} {value}" for key, value in options.items() if value is not None}
     return load_settings(config, changes or [], given)
 
@@ -123,6 +124,7 @@ def run_loop(
 
 
 def show_result(as_json: bool, result: dict[str, Any], table: Table, where: str) -> None:
+    """Print a result as a table and name its files; with `as_json` print it as JSON on stdout, the rest on stderr."""
     console = Console(stderr=as_json)
     console.print(table)
     console.print(where, soft_wrap=True, highlight=False)
@@ -131,6 +133,7 @@ def show_result(as_json: bool, result: dict[str, Any], table: Table, where: str)
 
 
 def say(text: str) -> None:
+    """Print a line to stderr."""
     typer.echo(text, err=True)
 
 

@@ -49,6 +49,7 @@ FASHION = (
 
 
 def load_mnist(root: Path, download: bool) -> Dataset:
+    """Load MNIST through torchvision."""
     return Dataset("mnist", *_through_torchvision("mnist", "MNIST", MNIST_FILES, root, download), class_names=DIGITS)
 
 

@@ -57,10 +57,12 @@ class RawStream:
         self._bits = np.random.PCG64(np.random.SeedSequence(seed))
 
     def uniform(self, *shape: int) -> Float:
+        """Draw numbers in 0..1."""
         raw = self._bits.random_raw(int(np.prod(shape)))
         return (raw >> np.uint64(11)).astype(np.float64).reshape(shape) * 2.0**-53
 
     def symmetric(self, bound: float, *shape: int) -> Float:
+        """Draw numbers in -bound..bound."""
         return (2 * self.uniform(*shape) - 1) * bound
 
 

@@ -24,10 +24,12 @@ FAILURES = (RuntimeError, OSError, ValueError, AssertionError, EOFError, zipfile
 
 
 def load_cifar10(root: Path, download: bool) -> Dataset:
+    """Load CIFAR-10 through torchvision."""
     return load_cifar("cifar10", load_torchvision().datasets.CIFAR10, root, download)
 
 
 def load_cifar100(root: Path, download: bool) -> Dataset:
+    """Load CIFAR-100 through torchvision."""
     return load_cifar("cifar100", load_torchvision().datasets.CIFAR100, root, download)
 
 

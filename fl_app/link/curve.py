@@ -25,11 +25,13 @@ def guard(context: zmq.Context[Any], keys: ServerKeys) -> ThreadAuthenticator:
 
 
 def as_server(socket: zmq.Socket[bytes], keys: ServerKeys) -> None:
+    """Make a socket the server's end of CURVE, before it binds."""
     socket.set(zmq.CURVE_SERVER, 1)
     socket.set(zmq.CURVE_SECRETKEY, keys.pair.secret.encode())
 
 
 def as_client(socket: zmq.Socket[bytes], keys: ClientKeys) -> None:
+    """Make a socket the client's end of CURVE, before it connects."""
     socket.set(zmq.CURVE_SERVERKEY, keys.server.encode())
     socket.set(zmq.CURVE_PUBLICKEY, keys.pair.public.encode())
     socket.set(zmq.CURVE_SECRETKEY, keys.pair.secret.encode())

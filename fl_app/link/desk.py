@@ -72,6 +72,7 @@ class Desk:
         return [out for session in self.ready() for out in self._tell(session, now)]
 
     def close(self) -> Job:
+        """Close the open job and return it with its answers."""
         assert self.job is not None
         job, self.job = self.job, None
         return job
@@ -82,6 +83,7 @@ class Desk:
         return [self._send(session, "transmit", burst, round_) for session in sessions]
 
     def ready(self) -> list[Session]:
+        """Return the sessions of all clients that are ready to work."""
         return [session for session in self.sessions.values() if session.state == "ready"]
 
     def waiting_for(self, now: float) -> list[int]:
@@ -98,6 +100,7 @@ class Desk:
         return [self.beat(session) for session in self.sessions.values()]
 
     def beat(self, session: Session) -> Outgoing:
+        """Return a heartbeat for one client."""
         return self._send(session, "beat")
 
     def forgive(self, seconds: float) -> None:

@@ -31,6 +31,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def mask_of(selected: NDArray[np.int64], d: int) -> NDArray[np.uint8]:
+    """Pack a selection into a mask of one bit for each of the d entries."""
     flags = np.zeros(d, np.bool_)
     flags[selected] = True
     return pack_bits(flags)
@@ -45,6 +46,7 @@ def checksum(w: NDArray[np.float32], memory: NDArray[Any], mask: NDArray[np.uint
 
 
 def checksum_of(server: Server) -> str:
+    """Return the checksum that a client with the server's present state must have."""
     return checksum(server.w, server.scheme.remember(server.g), mask_of(server.selected, server.d))
 
 
@@ -60,6 +62,7 @@ def change_of(server: Server, sent: NDArray[np.int64]) -> Arrays:
 
 
 def size_of(arrays: Mapping[str, NDArray[Any]]) -> int:
+    """Return the number of bytes of all arrays."""
     return sum(array.nbytes for array in arrays.values())
 
 

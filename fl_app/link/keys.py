@@ -31,6 +31,8 @@ class KeysError(OacError, RuntimeError):
 
 @dataclass(frozen=True)
 class Pair:
+    """Hold a public key and its secret key."""
+
     public: str
     secret: str
 
@@ -40,12 +42,16 @@ class Pair:
 
 @dataclass(frozen=True)
 class ServerKeys:
+    """Hold the server's pair, and the public keys of the admitted clients."""
+
     pair: Pair
     admitted: dict[str, int]  # public key -> client's number
 
 
 @dataclass(frozen=True)
 class ClientKeys:
+    """Hold a client's pair, and the server's public key."""
+
     pair: Pair
     server: str
 
@@ -73,6 +79,7 @@ def make_keys(folder: Path, n_clients: int) -> list[Path]:
 
 
 def server_keys(folder: Path) -> ServerKeys:
+    """Read the server's keys from a folder; raise KeysError for a file that is missing, damaged or open to others."""
     admitted: dict[str, int] = {}
     path = folder / ADMITTED
     for number, public in _read(path).items():
@@ -85,6 +92,7 @@ def server_keys(folder: Path) -> ServerKeys:
 
 
 def client_keys(folder: Path, number: int) -> ClientKeys:
+    """Read the keys of client `number` from a folder; raise KeysError for a file that is missing or open to others."""
     public: Any = _read(folder / PUBLIC).get("public")
     if not _is_key(public):
         raise KeysError(f"{folder / PUBLIC} does not hold a public key")

@@ -76,6 +76,7 @@ class RouterLink:
         )
 
     def send(self, outgoing: list[Outgoing]) -> None:
+        """Send messages; the desk drops clients whose connection is lost."""
         for one in outgoing:
             self._send_one(one)
 
@@ -96,6 +97,7 @@ class RouterLink:
         return True
 
     def is_reachable(self, identity: bytes) -> bool:
+        """Say whether a connection still exists, by sending a heartbeat over it."""
         session = self.desk.sessions.get(identity) if self.desk else None
         assert self.desk is not None
         return session is not None and self._send_one(self.desk.beat(session))

@@ -51,6 +51,8 @@ class Terms:
 
 @dataclass(frozen=True, eq=False)
 class Outgoing:
+    """Hold one message to a connection."""
+
     identity: bytes
     frames: Sequence[Frame]
     kind: str
@@ -93,6 +95,8 @@ class Answer:
 
 @dataclass(eq=False)
 class Job:
+    """Hold the work that all clients are asked for, and their answers so far."""
+
     kind: JobKind
     round: int
     k: int

@@ -17,6 +17,8 @@ from fl_app.link.caller import Result, Welcome, Work
 
 
 class Trainer(Protocol):
+    """Do the work of a client."""
+
     def prepare(self, welcome: Welcome) -> tuple[int, str]:
         """Prepare for the run that the server describes; return d, and the fingerprint of data and first weights."""
         ...

@@ -62,6 +62,7 @@ class Message:
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def whole(self, name: str, low: int, high: int) -> int:
+        """Return a whole number from `low` to `high`."""
         value = self.body.get(name)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise WireError(f"{self.type}: {name} must be a whole number from {low} to {high}")
@@ -75,24 +76,28 @@ class Message:
         return float(value)
 
     def seconds(self, name: str) -> float:
+        """Return a finite number of seconds, 0 or more."""
         value = self.number(name)
         if not (math.isfinite(value) and value >= 0):
             raise WireError(f"{self.type}: {name} must be finite and 0 or more")
         return value
 
     def text(self, name: str, most_chars: int) -> str:
+        """Return a text of at most `most_chars` characters."""
         value = self.body.get(name)
         if not isinstance(value, str) or len(value) > most_chars:
             raise WireError(f"{self.type}: {name} must be a text of at most {most_chars} characters")
         return value
 
     def flag(self, name: str) -> bool:
+        """Return a boolean."""
         value = self.body.get(name)
         if not isinstance(value, bool):
             raise WireError(f"{self.type}: {name} must be true or false")
         return value
 
     def array(self, name: str, dtype: str, *shape: int) -> NDArray[Any]:
+        """Return an array of exactly this dtype and shape."""
         value = self.arrays.get(name)
         if value is None or value.dtype != DTYPES[dtype] or value.shape != shape:
             given = "missing" if value is None else f"{value.dtype} of shape {value.shape}"

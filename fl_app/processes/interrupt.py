@@ -72,6 +72,7 @@ class Stop:
         self._finishes_rounds = True
 
     def on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        """Handle a signal: finish the round first, then unwind the run, then end the process."""
         if self._unwinding:
             leave("")
         if self._asked or not self._finishes_rounds:

@@ -38,6 +38,7 @@ class Entry:
 
     @property
     def rounds_left(self) -> int:
+        """Return the number of rounds that this run still has to play."""
         if self.folder.read_result() is not None:
             return 0
         checkpoint = self.folder.latest()

@@ -122,6 +122,7 @@ class RunFolder:
             write_atomically(self.metrics, "".join(row.line() for row in rows).encode())
 
     def append(self, row: RoundFigures) -> None:
+        """Append a round to metrics.jsonl."""
         with self.writing(f"write {self.metrics}"), self.metrics.open("a", encoding="utf-8") as stream:
             stream.write(row.line())
 

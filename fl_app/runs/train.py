@@ -125,6 +125,7 @@ class Training:
         return Checkpoint(len(self.rows), arrays, state)
 
     def restore(self, checkpoint: Checkpoint) -> None:
+        """Restore the state that `checkpoint` returned."""
         arrays, state = checkpoint.arrays, checkpoint.state
         self.server.load_arrays(arrays)
         self.server.policy.load_state(state["policy"])

@@ -42,6 +42,7 @@ def levels_of(settings: AirSettings, payload: npt.NDArray[Any], mean_gain: float
 
 
 def onebit_levels(settings: AirSettings) -> Levels:
+    """Return the levels of votes, which have unit energy."""
     noise = 0.0 if settings.snr_db is None else 10 ** (-settings.snr_db / 10)
     return Levels(1.0, noise, noise * _gathering(settings), 0.0)
 

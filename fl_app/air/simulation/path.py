@@ -23,6 +23,8 @@ _SILENT_RECEIVER = Receiver()  # the noise is the server's; it is added to the s
 
 @dataclass(frozen=True)
 class Path:
+    """Carry the bursts of one client in one round to the server."""
+
     link: Link
     carrier: complex  # phase of the client's oscillator at the beginning of the burst, as a complex factor
     sample_rate_hz: float

@@ -43,6 +43,8 @@ _RINGING_TO_NOISE = 0.03  # ringing of all clients together, relative to the noi
 
 
 class WaveformAir(SimulatedAir):
+    """Transmit the clients' bursts through a simulated channel, sample by sample or on the subcarriers."""
+
     def __init__(self, settings: AirSettings, n_clients: int, seed: int) -> None:
         super().__init__(settings, n_clients, seed)
         self.num = settings.numerology()
