@@ -209,6 +209,8 @@ class Settings(BaseModel):
         tree = self._plain()
         for section, values in sections.items():
             tree[section].update(values)
+        if RATE in tree["radios"]:  # the one rate, written as in --set radios.sample_rate_hz
+            tree["air"][RATE] = tree["radios"].pop(RATE)
         return check(tree, "settings")
 
 

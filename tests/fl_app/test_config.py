@@ -140,6 +140,7 @@ def test_an_option_replaces_the_rate_of_either_section(tmp_path):
     path.write_text('[radios]\nserver = "ip:1.2.3.4"\nsample_rate_hz = 4e6\n')
     for section in ("air", "radios"):
         assert load_settings(path, [f"{section}.sample_rate_hz=1e6"]).air.sample_rate_hz == 1e6
+        assert load_settings(path).with_values(**{section: {"sample_rate_hz": 1e6}}).air.sample_rate_hz == 1e6
     with pytest.raises(ConfigError, match=r"^--set radios.sample_rate_hz=-1: \[air\] sample_rate_hz = -1: must be"):
         load_settings(path, ["radios.sample_rate_hz=-1"])
 
