@@ -8,8 +8,6 @@ import functools
 from tests.support.paths import ROOT
 
 PACKAGES = ("oac_blocks", "calibration", "fl_app")
-# Pairs that are still there, each in two packages or rooms. None may be added.
-KNOWN = {"Answer", "Arrivals", "Bench", "BenchError", "Burst", "Order"}
 
 
 @functools.cache
@@ -24,7 +22,7 @@ def places():
 
 
 def test_no_class_name_exists_twice():
-    twice = {name: sorted(modules) for name, modules in places().items() if len(modules) > 1 and name not in KNOWN}
+    twice = {name: sorted(modules) for name, modules in places().items() if len(modules) > 1}
     assert twice == {}
 
 

@@ -45,11 +45,11 @@ STARTS_AGAIN, STARTS_SECONDS = 5, 600.0  # how often in how long a process that 
 SERVER, RADIO, CLIENT = "server", "radio", "client-"
 
 
-class BenchError(OacError, RuntimeError):
+class UpError(OacError, RuntimeError):
     """A process of the bench ended that should not have; the message says which, and what it said last."""
 
 
-class Bench:
+class BenchProcesses:
     """Processes that end with this one. Use as a context."""
 
     def __init__(self, logs: Path) -> None:
@@ -129,7 +129,7 @@ class Bench:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
 
-    def __enter__(self) -> Bench:
+    def __enter__(self) -> BenchProcesses:
         return self
 
     def __exit__(
@@ -169,7 +169,7 @@ def _run_bench(
     settings: Settings, run: RunFolder, no_training: bool, screen: Screen, should_stop: Callable[[], bool]
 ) -> int:
     """Start all processes, watch them, and take them down; the server's exit code."""
-    with PrivateFolder("fl_app-") as place, Bench(run.path / "logs") as bench:
+    with PrivateFolder("fl_app-") as place, BenchProcesses(run.path / "logs") as bench:
         try:
             server = _start_all(bench, settings, run, place, no_training)
             with _live(Console(stderr=True), screen) as refresh:
@@ -179,7 +179,7 @@ def _run_bench(
             # Without the server's word that the run is over clients would wait for it to come back.
             bench.take_down(LEAVE_SECONDS if code == 0 else 0.0)
             if code and not should_stop():
-                raise BenchError(f"the server ended with code {code}; {bench.last_words(SERVER)}")
+                raise UpError(f"the server ended with code {code}; {bench.last_words(SERVER)}")
         finally:
             bench.take_down(0.0)
             if not run.exists:
@@ -188,7 +188,7 @@ def _run_bench(
 
 
 def _start_all(
-    bench: Bench, settings: Settings, run: RunFolder, place: Path, no_training: bool
+    bench: BenchProcesses, settings: Settings, run: RunFolder, place: Path, no_training: bool
 ) -> subprocess.Popen[bytes]:
     """The server, its clients, and the flowgraph if there is to be one; returns the server."""
     endpoint = f"ipc://{place}/server"
@@ -212,7 +212,7 @@ def _start_all(
     return server
 
 
-def _start_radios(bench: Bench, settings: Settings, config: Path, place: Path) -> list[str]:
+def _start_radios(bench: BenchProcesses, settings: Settings, config: Path, place: Path) -> list[str]:
     """Start the flowgraphs, if there are to be any, and return where each client gives its votes to its own."""
     n = settings.clients.n
     if settings.link.radio:  # they run already
@@ -237,11 +237,11 @@ def _look_for_radios(settings: Settings) -> None:
     try:
         RadioPlan.of(settings.radios, settings.air.sample_rate_hz).probe()
     except (RadioError, ValueError) as error:
-        raise BenchError(str(error)) from None
+        raise UpError(str(error)) from None
 
 
 def _watch(
-    bench: Bench,
+    bench: BenchProcesses,
     server: subprocess.Popen[bytes],
     screen: Screen,
     should_stop: Callable[[], bool],
@@ -269,7 +269,7 @@ def _watch(
         refresh()
 
 
-def _look_after(bench: Bench, screen: Screen, asked: bool) -> None:
+def _look_after(bench: BenchProcesses, screen: Screen, asked: bool) -> None:
     """Start again what ended before the run was over. A client that keeps ending stays away, and the others go on."""
     for name in bench.ended():
         code = bench.processes[name].returncode
@@ -281,12 +281,12 @@ def _look_after(bench: Bench, screen: Screen, asked: bool) -> None:
         if bench.start_again(name):
             screen.note(f"{what} ended with code {code}; it is started again")
         elif is_radio(name):
-            raise BenchError(f"{what} has ended {1 + STARTS_AGAIN} times; {bench.last_words(name)}")
+            raise UpError(f"{what} has ended {1 + STARTS_AGAIN} times; {bench.last_words(name)}")
         else:
             screen.ended(int(name.removeprefix(CLIENT)), code)
     clients = {name for name in bench.processes if name.startswith(CLIENT)}
     if clients <= bench.given_up:
-        raise BenchError(f"all clients have ended {1 + STARTS_AGAIN} times; {bench.last_words(f'{CLIENT}0')}")
+        raise UpError(f"all clients have ended {1 + STARTS_AGAIN} times; {bench.last_words(f'{CLIENT}0')}")
 
 
 def _lines(stream: IO[bytes]) -> Iterator[list[dict[str, Any]]]:

@@ -70,7 +70,7 @@ class Result:
 
 
 @dataclass(frozen=True, eq=False)
-class Burst:
+class RadioBurst:
     """Hold votes for one of the radios' rounds, which the radios number by themselves."""
 
     round: int
@@ -82,7 +82,7 @@ class Caller:
     """Follow the protocol for one client of one run."""
 
     def __init__(
-        self, client: int, config_hash: str = "", hand_to_radio: Callable[[Burst], None] | None = None
+        self, client: int, config_hash: str = "", hand_to_radio: Callable[[RadioBurst], None] | None = None
     ) -> None:
         self.client, self._config_hash, self._hand_to_radio = client, config_hash, hand_to_radio
         self.phase: Phase = "joining"
@@ -262,7 +262,7 @@ class Caller:
             return []
         if not first < stop <= result.kept.size:
             raise WireError(f"transmit: entries must lie in 0 to {result.kept.size}, not {first} to {stop}")
-        self._hand_to_radio(Burst(radio_round, run, result.kept[first:stop]))
+        self._hand_to_radio(RadioBurst(radio_round, run, result.kept[first:stop]))
         return []
 
     def _check_phase(self, message: Message) -> None:

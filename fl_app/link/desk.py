@@ -19,7 +19,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fl_app.link.downlink import Arrays
-from fl_app.link.terms import HASH_CHARS, NOTHING, Answer, Job, JobKind, Outgoing, Packed, Session, Terms
+from fl_app.link.terms import HASH_CHARS, NOTHING, ClientAnswer, Job, JobKind, Outgoing, Packed, Session, Terms
 from fl_app.link.wire import NO_ROUND, SERVER, Frame, Message, WireError, pack_header, unpack
 
 _log = logging.getLogger(__name__)
@@ -267,7 +267,7 @@ class Desk:
             payload = self._payload(message, job.k)
         elif message.arrays:
             raise WireError("done: there is an array, but none was expected")
-        self._take(session, job, Answer(session.client, seconds, loss, sent, payload))
+        self._take(session, job, ClientAnswer(session.client, seconds, loss, sent, payload))
         return []
 
     def _payload(self, message: Message, k: int) -> NDArray[Any]:
@@ -286,7 +286,7 @@ class Desk:
         if message.arrays.keys() != specs.keys():
             raise WireError("statistics: the buffers must be those of the model")
         arrays = {name: message.array(name, dtype, *shape) for name, (dtype, shape) in specs.items()}
-        self._take(session, job, Answer(session.client, message.seconds("seconds"), arrays=arrays))
+        self._take(session, job, ClientAnswer(session.client, message.seconds("seconds"), arrays=arrays))
         return []
 
     def _answered_job(self, session: Session, message: Message, kind: JobKind) -> Job | None:
@@ -303,7 +303,7 @@ class Desk:
             return None
         return job
 
-    def _take(self, session: Session, job: Job, answer: Answer) -> None:
+    def _take(self, session: Session, job: Job, answer: ClientAnswer) -> None:
         job.answers[session.client] = answer
         session.answered, session.seconds = job.round, answer.seconds
 

@@ -20,7 +20,7 @@ from fl_app.air.live.flow_messages import Decision
 from fl_app.air.settings import AirSettings
 from fl_app.config import ConfigError
 from fl_app.link.address import is_local
-from fl_app.link.caller import Burst
+from fl_app.link.caller import RadioBurst
 from oac_blocks.bench.flows.endpoints import Endpoints, payload_endpoint
 from oac_blocks.dsp.waveform.round_layout import AGREED, disagreements
 from oac_blocks.rounds.messages import Call
@@ -182,7 +182,7 @@ class OwnRadio:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = _pusher(self._context, checked(address, lambda where: payload_endpoint(where, client)))
 
-    def __call__(self, burst: Burst) -> None:
+    def __call__(self, burst: RadioBurst) -> None:
         message = flow_messages.payload(Call(burst.round, burst.run), self._client, burst.votes)
         was_there, self._is_there = self._is_there, _push(self._socket, message)
         if was_there and not self._is_there:

@@ -25,7 +25,7 @@ from fl_app.link.desk import Desk
 from fl_app.link.downlink import change_of, checksum_of, whole_model
 from fl_app.link.router import LinkError, RouterLink
 from fl_app.link.run_hash import config_hash
-from fl_app.link.terms import Answer, Job, JobKind, Terms
+from fl_app.link.terms import ClientAnswer, Job, JobKind, Terms
 from fl_app.runs.metrics import RoundFigures
 from fl_app.runs.run_folder import RunFolder
 from fl_app.runs.train import train
@@ -151,7 +151,7 @@ class LinkWorkers(InProcess):
                 return
             self._wait(started, len(self._desk.ready()), "are here")
 
-    def _ask(self, kind: JobKind, t: int) -> list[Answer]:
+    def _ask(self, kind: JobKind, t: int) -> list[ClientAnswer]:
         """Put a job to all clients; their answers by the deadline, in the clients' order.
 
         Too few: once more, for those who have not answered. An answer that is there stays: the same client would give

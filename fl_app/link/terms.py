@@ -78,7 +78,7 @@ class Session:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class ClientAnswer:
     """Hold a client's answer to a job.
 
     For training this is payload and loss. `sent` is False if the gradients are not finite. The payload is None then,
@@ -100,7 +100,7 @@ class Job:
     kind: JobKind
     round: int
     k: int
-    answers: dict[int, Answer] = field(default_factory=dict)
+    answers: dict[int, ClientAnswer] = field(default_factory=dict)
 
     @property
     def title(self) -> str:

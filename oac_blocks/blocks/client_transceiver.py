@@ -17,14 +17,14 @@ from oac_blocks.blocks.support.message_order import take_waiting
 from oac_blocks.blocks.support.search_setters import SearchSetters
 from oac_blocks.blocks.support.stream_gaps import StreamGaps
 from oac_blocks.dsp.checks import integer, require
-from oac_blocks.dsp.receive.client_stream import ClientStream, Order, Status
+from oac_blocks.dsp.receive.client_stream import AnswerOrder, ClientStream, Status
 from oac_blocks.dsp.receive.detection import DEFAULT_FALSE_ALARM, bank_up_to
 from oac_blocks.dsp.receive.trigger_search import TriggerSearch
 from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.dsp.waveform.round_layout import RoundLayout, agreed_in, disagreements
 
 _SPAN_ROWS = 32
-_ORDER_FIELDS = {field.name for field in dataclasses.fields(Order)}
+_ORDER_FIELDS = {field.name for field in dataclasses.fields(AnswerOrder)}
 
 
 class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's way of naming blocks)
@@ -213,7 +213,7 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
             elif "mode" not in fields and "votes" in fields:
                 self._take_ballot(message, fields)
             elif self._is_for_this_client(fields) and self._agrees(fields):
-                order = Order(**{name: fields[name] for name in _ORDER_FIELDS & fields.keys()})
+                order = AnswerOrder(**{name: fields[name] for name in _ORDER_FIELDS & fields.keys()})
                 self._tell(self._client.order(order))
         except Exception as error:
             self._drops.add(f"an order: {error}")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from calibration.cli import app as calibrate
-from oac_blocks.dsp.receive.client_stream import ClientStream, Order
+from oac_blocks.dsp.receive.client_stream import AnswerOrder, ClientStream
 from oac_blocks.dsp.receive.trigger_search import TriggerSearch
 from oac_blocks.dsp.waveform.answer import sequence_answer
 from oac_blocks.dsp.waveform.numerology import Numerology
@@ -40,7 +40,7 @@ def test_a_client_answers_a_trigger_that_it_reads_from_a_file(file_driver, tmp_p
     path.write_bytes(received.astype(np.complex64).tobytes())
     layout = RoundLayout(Numerology(sample_rate_hz=1e6), clients=1, slot_samples=4096)
     client = ClientStream(0, layout, TriggerSearch(), turnaround_samples=turnaround, votes=96, correct_cfo=False)
-    client.order(Order(0, 0, "acquire"))
+    client.order(AnswerOrder(0, 0, "acquire"))
     happened = []
 
     def play(radio):

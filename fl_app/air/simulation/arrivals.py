@@ -29,7 +29,7 @@ _QUIETEST_DB, _LOUDEST_DB = -10.0, 40.0  # range of the SNR for which the virtua
 _SNR_WITHOUT_NOISE_DB = 40.0  # SNR of the virtual radios if the settings have no noise
 
 
-class Arrivals:
+class SimulatedArrivals:
     """Compute offsets in samples: positive for a late client, NaN for one that is silent as it is not calibrated."""
 
     def __init__(self, settings: AirSettings, n_clients: int, seed: int) -> None:

@@ -19,7 +19,7 @@ from fl_app.air.base import Unseen, Uplink
 from fl_app.air.bursts import Burst, air_time, early_samples, plan
 from fl_app.air.settings import AirSettings
 from fl_app.air.simulation import front_end
-from fl_app.air.simulation.arrivals import Arrivals
+from fl_app.air.simulation.arrivals import SimulatedArrivals
 from fl_app.air.simulation.clipping import clip_entries
 from fl_app.air.simulation.clocks import RoundClocks
 from fl_app.air.simulation.gains import mean_gain
@@ -49,7 +49,7 @@ class WaveformAir(SimulatedAir):
         super().__init__(settings, n_clients, seed)
         self.num = settings.numerology()
         self.clocks = RoundClocks(settings, n_clients, seed)
-        self.arrivals = Arrivals(settings, n_clients, seed)
+        self.arrivals = SimulatedArrivals(settings, n_clients, seed)
         self.mean_gain = mean_gain(settings) if self.scheme.coherent else 1.0
         # If there are more clients than shifts, they share shifts; only tracking a client's own timing would suffer.
         self.sync = preamble.shared_slot(min(n_clients, preamble.max_clients(self.num)), self.num)

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from oac_blocks.bench.threads.plan import BenchSettings
-from oac_blocks.dsp.receive.client_stream import ClientStream, Order, Status
+from oac_blocks.dsp.receive.client_stream import AnswerOrder, ClientStream, Status
 from oac_blocks.dsp.receive.detection import bank_up_to
 from oac_blocks.dsp.receive.trigger_search import TriggerSearch
-from oac_blocks.loop.closed_loop import Order as LoopOrder
+from oac_blocks.loop.closed_loop import Order
 from oac_blocks.radio.base import Radio, RadioError
 
 Opener = Callable[[], Radio]  # a radio, configured and with its transmitter on; RadioError if it is not there
@@ -68,7 +68,7 @@ class ClientNode:
         if radio is not None:
             radio.close()
 
-    def order(self, order: LoopOrder, votes: npt.NDArray[np.int8] | None) -> bool:
+    def order(self, order: Order, votes: npt.NDArray[np.int8] | None) -> bool:
         """Hand over the order of the coming round and its votes; return whether the client can follow it.
 
         It cannot if its radio is gone, or if the order names an epoch that is over: the loop will hear of the new one.
@@ -77,7 +77,7 @@ class ClientNode:
             if order.epoch != self._stream.epoch or self.absent:
                 return False
             how = (order.correction_samples, order.gain_db, order.drift_ppm)
-            self._stream.order(Order(order.round, order.epoch, order.mode, *how))
+            self._stream.order(AnswerOrder(order.round, order.epoch, order.mode, *how))
             if order.mode == "payload" and votes is not None:
                 self._stream.payload(order.round, votes)
             return True

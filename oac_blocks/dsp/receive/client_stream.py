@@ -36,7 +36,7 @@ _CFO_SIGMAS = 6.0  # standard deviations; a trigger that deviates more restarts 
 
 
 @dataclass(frozen=True)
-class Order:
+class AnswerOrder:
     """The server's instruction for a client's answer in one round."""
 
     round: int
@@ -157,7 +157,7 @@ class ClientStream:
         """Set whether answers are shifted to the server's frequency."""
         self._correct_cfo = bool(correct_cfo)
 
-    def order(self, order: Order) -> list[Status]:
+    def order(self, order: AnswerOrder) -> list[Status]:
         """Take an order; raise ValueError if it is for another epoch or for a round that is over."""
         require(order.epoch == self.epoch, "epoch of an order", order.epoch, f"the present one, {self.epoch}")
         # A new run means that the server restarted, so its rounds are unrelated to those before.
@@ -218,8 +218,8 @@ class ClientStream:
         count = None if votes is None else len(votes)
         return [Status("armed", order.round, self.epoch, count, run=order.run or None)]
 
-    def _next_order_of_its_own(self) -> Order:
-        return Order(self._answered_round + 1, self.epoch, "payload")
+    def _next_order_of_its_own(self) -> AnswerOrder:
+        return AnswerOrder(self._answered_round + 1, self.epoch, "payload")
 
     def _drop_payloads_before(self, number: int) -> None:
         self._payloads = {of: votes for of, votes in self._payloads.items() if of >= number}
@@ -298,7 +298,7 @@ class ClientStream:
             self._order = self._next_order_of_its_own()
         return dataclasses.replace(status, event="answered", sent=sent)
 
-    def _make_burst(self, order: Order, number: int, fraction_samples: float) -> tuple[Sent, Samples]:
+    def _make_burst(self, order: AnswerOrder, number: int, fraction_samples: float) -> tuple[Sent, Samples]:
         cfo = self.cfo_rad if self._correct_cfo else 0.0
         if order.mode == "acquire":
             return "acquire", sequence_answer(self.client, self._layout, fraction_samples, cfo)

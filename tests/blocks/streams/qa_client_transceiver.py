@@ -10,7 +10,7 @@ from oac_blocks.blocks.client_transceiver import client_transceiver
 from oac_blocks.blocks.support import pdus
 from oac_blocks.dsp import Numerology
 from oac_blocks.dsp.preamble import trigger
-from oac_blocks.dsp.receive.client_stream import ClientStream, Order, Status
+from oac_blocks.dsp.receive.client_stream import AnswerOrder, ClientStream, Status
 from oac_blocks.dsp.receive.trigger_search import TriggerSearch
 from oac_blocks.dsp.waveform.answer import payload_answer
 from oac_blocks.dsp.waveform.round_layout import RoundLayout
@@ -62,7 +62,7 @@ def test_samples_are_those_of_the_dsp_core():
     core = ClientStream(
         0, RoundLayout(Numerology(), 2), TriggerSearch(span_rows=32), turnaround_samples=TURNAROUND, votes=VOTES
     )
-    core.order(Order(0, 0, "payload", -12.25))
+    core.order(AnswerOrder(0, 0, "payload", -12.25))
     core.payload(0, VOTE_VALUES)
     expected, [status] = core.push(x)
     assert np.array_equal(out, expected[: len(out)])

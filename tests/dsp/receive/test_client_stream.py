@@ -10,7 +10,7 @@ from oac_blocks.dsp import fsk_mv, ofdm
 from oac_blocks.dsp.bounds import delay_crlb
 from oac_blocks.dsp.channel.resampling import resample_exact
 from oac_blocks.dsp.preamble import client_sequence, estimate_arrival, estimate_shared, trigger
-from oac_blocks.dsp.receive.client_stream import ClientStream, Order
+from oac_blocks.dsp.receive.client_stream import AnswerOrder, ClientStream
 from oac_blocks.dsp.receive.trigger_search import TriggerSearch
 from oac_blocks.dsp.waveform.answer import payload_answer, sequence_answer
 from oac_blocks.dsp.waveform.numerology import Numerology
@@ -55,7 +55,7 @@ def run(stream, x, cuts=()):
 
 
 def order(stream, number=0, mode="payload", correction=0.0, gain_db=0.0, epoch=None):
-    return stream.order(Order(number, stream.epoch if epoch is None else epoch, mode, correction, gain_db))
+    return stream.order(AnswerOrder(number, stream.epoch if epoch is None else epoch, mode, correction, gain_db))
 
 
 def test_the_answer_carries_the_votes_and_the_sync_symbols():
@@ -247,7 +247,7 @@ def test_a_server_that_begins_anew_is_followed():
     run(stream, received(5000.0))
     with pytest.raises(ValueError, match="round of an order must be after the last answer's, 900, got 0"):
         order(stream, 0)
-    assert [s.round for s in stream.order(Order(0, 0, "acquire", run=77))] == [0]
+    assert [s.round for s in stream.order(AnswerOrder(0, 0, "acquire", run=77))] == [0]
     _, [status] = run(stream, received(5000.0))
     assert (status.event, status.sent, status.round) == ("answered", "acquire", 0)
 
@@ -255,7 +255,7 @@ def test_a_server_that_begins_anew_is_followed():
 def test_votes_for_a_server_of_before_are_refused():
     """They may name a round that is still to come."""
     stream = client()
-    stream.order(Order(3, 0, "payload", run=77))
+    stream.order(AnswerOrder(3, 0, "payload", run=77))
     for late in (lambda: stream.payload(3, ballots(), run=76), lambda: stream.ballot(3, VOTES, False, run=76)):
         with pytest.raises(ValueError, match="run must be the present one, 77, got 76"):
             late()

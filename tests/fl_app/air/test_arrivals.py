@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from fl_app.air import AirSettings, expected_vote_error_rate, make_air, vote_error_rate
-from fl_app.air.simulation.arrivals import Arrivals
+from fl_app.air.simulation.arrivals import SimulatedArrivals
 from tests.support.statistics import assert_mean
 from tests.support.vote_theory import vote_rate_std
 
@@ -41,19 +41,19 @@ def test_with_the_loop_votes_are_as_good_as_in_time_and_without_it_they_are_not(
 
 
 def test_the_loop_leaves_hundredths_of_a_sample():
-    arrivals = Arrivals(settings("loop", snr_db=15.0, clock_walk_ppm=0.1), CLIENTS, 1)
+    arrivals = SimulatedArrivals(settings("loop", snr_db=15.0, clock_walk_ppm=0.1), CLIENTS, 1)
     offsets = np.array([arrivals.offsets(t) for t in range(30)])
     assert np.isfinite(offsets).all()
     assert np.sqrt(np.mean(offsets[3:] ** 2)) < 0.05
 
 
 def test_without_it_radios_are_as_far_off_as_their_buffers_put_them():
-    offsets = Arrivals(settings("off"), CLIENTS, 1).offsets(0)
+    offsets = SimulatedArrivals(settings("off"), CLIENTS, 1).offsets(0)
     assert np.abs(offsets).max() > 64  # farther than the prefix reaches
 
 
 def test_a_round_is_the_same_whatever_was_asked_before():
-    forward, at_once = (Arrivals(settings("loop"), 2, 4) for _ in range(2))
+    forward, at_once = (SimulatedArrivals(settings("loop"), 2, 4) for _ in range(2))
     several = [forward.offsets(t) for t in range(6)]
     assert np.array_equal(at_once.offsets(5), several[5])
     assert np.array_equal(forward.offsets(2), several[2])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fl_app.air.live import flow_messages
 from fl_app.config import ConfigError
 from fl_app.link import radio_uplink
-from fl_app.link.caller import Burst
+from fl_app.link.caller import RadioBurst
 from fl_app.link.radio_bench import OwnRadio, RadioBench
 from fl_app.link.radio_uplink import TooFewVotersError, UplinkError
 from oac_blocks.bench.flows.endpoints import Endpoints, payload_endpoint
@@ -343,7 +343,7 @@ def test_messages_that_lack_something_are_dropped(flowgraph):
 def test_a_clients_votes_go_to_its_radio(flowgraph):
     radio = OwnRadio(flowgraph.address, 2)
     votes = np.array([1, 0, -1], np.int8)
-    until(lambda: radio(Burst(11, RUN, votes)) or flowgraph._payload.poll(10))
+    until(lambda: radio(RadioBurst(11, RUN, votes)) or flowgraph._payload.poll(10))
     payload = flowgraph.payload()
     assert payload.data.tolist() == votes.tolist()
     assert {name: pmt.to_python(value) for name, value in payload.metadata.items()} == {
@@ -358,10 +358,10 @@ def test_nothing_piles_up_for_a_radio_that_is_not_there(short_folder, caplog):
     """A radio that comes later gets none of the votes that were for rounds long ago. It is missed in one warning."""
     radio = OwnRadio(f"ipc://{short_folder}", 0)
     for number in range(100):
-        radio(Burst(number, RUN, np.ones(30_000, np.int8)))
+        radio(RadioBurst(number, RUN, np.ones(30_000, np.int8)))
     assert caplog.text.count("nobody takes votes at") == 1
     flowgraph = Flowgraph(short_folder)
-    until(lambda: radio(Burst(100, RUN, np.ones(3, np.int8))) or flowgraph._payload.poll(10), "votes at the radio")
+    until(lambda: radio(RadioBurst(100, RUN, np.ones(3, np.int8))) or flowgraph._payload.poll(10), "votes at the radio")
     assert pmt.to_long(flowgraph.payload().metadata["round"]) == 100
     radio.close()
     flowgraph.close()
