@@ -233,7 +233,7 @@ class Bench:
         # An order is taken or refused at once, so that all clients are ready here and the engine fires.
         [expected] = [action for action in actions if isinstance(action, Expect)]
         self._server.expect(expected.round, expected.kind, count)
-        self._under_way = _UnderWay(plan, self._place, expected.voting)
+        self._under_way = _UnderWay(plan, self._place)
         return True
 
     def _tell(self, event: Event) -> list[Action]:
@@ -308,7 +308,6 @@ class _UnderWay:
 
     plan: Plan
     trigger_at: int
-    voting: tuple[int, ...]  # clients that had their votes ready at the trigger
 
 
 def _answer(client: int, status: Status) -> Answer:
