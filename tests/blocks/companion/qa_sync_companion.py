@@ -40,7 +40,7 @@ def test_the_defaults_are_valid_and_no_block_is_a_dummy():
 
 def test_the_delay_is_the_documented_one():
     detector = block_with_defaults("oac_sync_detector", graph := platform().make_flow_graph())
-    assert f"{sync_detector().delay_samples:,} later" in detector.documentation[""]
+    assert f"{sync_detector().delay_samples:,} samples later" in detector.documentation[""]
     del graph  # held until here: a block has but a weak reference to it
 
 

@@ -85,7 +85,7 @@ def test_before_and_after_the_burst_there_is_nothing():
 
 
 def test_positions_that_are_no_clock_are_refused():
-    with pytest.raises(ValueError, match=r"positions.*clock"):
+    with pytest.raises(ValueError, match=r"positions must be nearly one apart"):
         resample(votes_burst(20), np.arange(6000) * 1.5)
 
 
