@@ -250,9 +250,8 @@ class OnFlowgraphs(Transport):
         if waiting and waiting <= self.gone | self.late:
             self._wake_later()
             until(lambda: self.engine.fired > fired, "the end of the arm timeout")
-        elif flow.trigger.amplitude == 0.0 and self.engine.phase == "under way":
+        elif flow.trigger.amplitude == 0.0 and flow.trigger.begun > self.begun_before:
             number = flow.calibrator.round
-            until(lambda: flow.trigger.begun == self.engine.fired, "the silent trigger")
             flow.trigger.set_amplitude(0.5)  # of the next trigger
             self._wake_later()
             until(lambda: flow.calibrator.round > number, "the end of the round")
@@ -310,6 +309,8 @@ class OnFlowgraphs(Transport):
         self.late.add(client)
 
     def silent_trigger(self):
+        """The trigger that begins next. Its round is under way: it began after the engine had fired it."""
+        self.begun_before = self.flow.trigger.begun
         self.flow.trigger.set_amplitude(0.0)
 
     def restart_a_client(self, client):

@@ -117,6 +117,11 @@ class Application:
         self._context.destroy(linger=0)
 
 
+def unused():
+    """Addresses of the server's other sockets: two programs with the default ones would meet."""
+    return {name: free_address() for name in ("report", "ballot")}
+
+
 def start(program, home, **options):
     arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
     environment = {**os.environ, "HOME": str(home), "PYTHONPATH": str(ROOT)}
@@ -174,7 +179,7 @@ def check_programs_from_companion(tmp_path, compiled, rounds, standard_errors, r
     common = {"frequency_hz": 2.45e9, "sample_rate_hz": rate_hz, "votes": VOTES, "clients": CLIENTS}
 
     def start_server(uri):
-        at = {f"{name}_at": address for name, address in server.items()}
+        at = {f"{name}_at": address for name, address in {**server, **unused()}.items()}
         return start(programs["server"], tmp_path, uri=uri, deadline_seconds=LIMIT_SECONDS, **at, **common)
 
     def start_client(uri, client):
@@ -201,7 +206,7 @@ def test_programs_from_companion_take_radios_and_another_waveform_from_a_config(
         radios = [f'radios.server="{own}"', f"radios.clients={others}", "radios.tx_gain_db=-10"]
         named = ["air.name=pluto", f"clients.n={CLIENTS}", "radios.frequency_hz=2.45e9", *radios]
         config.write_text(load_settings(None, [*named, *waveform]).toml())
-        at = {f"{name}_at": address for name, address in server.items()}
+        at = {f"{name}_at": address for name, address in {**server, **unused()}.items()}
         return start(programs["server"], tmp_path, deadline_seconds=LIMIT_SECONDS, **at, **common)
 
     def start_client(_uri, client):
