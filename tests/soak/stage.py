@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.soak.invariants import Memory
@@ -61,7 +61,8 @@ class Stage:
             self.folder.mkdir(mode=0o700)
             for folder in (self.temporary, self.logs, self.disk):
                 folder.mkdir()
-            self.disk_fault = _mount(self.disk)
+            with _signals_wait():  # or Ctrl-C may come when `mount` runs and nobody knows of its process yet
+                self.disk_fault = _mount(self.disk)
             self._watcher.start()
         except BaseException:  # Ctrl-C too: nothing is left, wherever it comes
             self.__exit__()
@@ -188,6 +189,16 @@ class Stage:
 
     def free_disk(self) -> None:
         self.ballast.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Keep SIGINT and SIGTERM waiting until the end."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _mount(folder: Path) -> str:
