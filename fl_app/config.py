@@ -26,7 +26,7 @@ from oac_blocks.bench.section import Section, explain, nearest
 
 QUICKSTART = "quickstart.toml"
 PAPER_RHO = 0.1
-DEFAULT_PORT = 7780  # of the link
+DEFAULT_PORT = 7780  # TCP port on which the server of the link listens
 
 
 class RunSection(Section):

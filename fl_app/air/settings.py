@@ -23,7 +23,7 @@ Calibration = Literal["assumed", "loop", "off"]
 
 
 class _Choice(Section):
-    """What stands first in [air]."""
+    """The first two keys of [air]: a base class of its own, since pydantic lists the keys of base classes first."""
 
     name: AirName = Field("waveform", description="what carries the gradients")
     mode: str = Field("onebit", description="the scheme: onebit (votes on signs), analog (amplitudes)")
@@ -39,7 +39,7 @@ class AirSettings(WaveformSection, _Choice):
         4096, ge=2, description="OFDM symbols in a burst, sync symbols included; more than groups"
     )
 
-    # How loud: one client's unit subcarrier over the noise of a subcarrier, or (analog) the noise on each entry of xi.
+    # The noise level: the SNR of one client's unit subcarrier, or (analog) the noise on each entry of xi.
     snr_db: float | None = optional(
         20.0,
         ge=-100.0,

@@ -37,7 +37,7 @@ from oac_blocks.errors import OacError
 
 COMMAND = [sys.executable, "-m", "fl_app"]
 LOOK_SECONDS = 0.1
-LEAVE_SECONDS = 5.0  # for clients to leave by themselves, once the server is gone
+LEAVE_SECONDS = 5.0  # seconds in which clients may end by themselves after the server has ended
 KILL_SECONDS = 3.0  # after SIGTERM
 RADIO_SECONDS = 15.0  # likewise, for a flowgraph that leaves its radio as it was found
 LOG_LINES = 8

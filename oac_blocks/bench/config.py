@@ -169,7 +169,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is no TOML: {error}") from None
+        raise ConfigError(f"{path} is not TOML: {error}") from None
 
 
 def load_bench(path: str | Path | None = None, **overrides: Any) -> BenchConfig:

@@ -120,7 +120,7 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
 
     @property
     def bad_samples(self) -> int:
-        """Samples that were NaN, infinite or absurdly large, and taken as silence."""
+        """Return the number of samples that were NaN, infinite or absurdly large and were replaced with zeros."""
         return self._stream.bad_samples
 
     @property
@@ -189,9 +189,7 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
         except Exception as error:  # one that leaves work() would end the block's thread and hang the flowgraph
             self._gap(stop, f"failed: {error}")
         if not bad and self._stream.bad_samples:
-            self.logger.warn(
-                "samples that are NaN or infinite: taken as silence (further ones are counted, not logged)"
-            )
+            self.logger.warn("NaN or infinite samples were replaced with zeros (further ones are counted, not logged)")
 
     def _gap(self, at: int, reason: str) -> None:
         self._drops.add(reason)

@@ -60,7 +60,7 @@ def test_without_a_file_there_are_the_radios_defaults_and_options_replace_them()
         ("[air]\nfft_size = 63\n", "[air] fft_size must be even, got 63"),
         ("air = 3\n", "[air] must be a section, not 3"),
         ("[air]\nsample_rate_hz = 1e6\n[radios]\nsample_rate_hz = 4e6\n", "there is one rate"),
-        ("[air\n", "is no TOML"),
+        ("[air\n", "is not TOML"),
     ],
 )
 def test_a_wrong_file_is_named_with_its_fault(tmp_path, text, says):

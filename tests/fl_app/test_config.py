@@ -266,11 +266,11 @@ def test_missing_and_broken_files_are_named(tmp_path):
         load_settings("prototipe")
     broken = tmp_path / "broken.toml"
     broken.write_text("[run\nrounds = 3")
-    with pytest.raises(ConfigError, match=r"broken\.toml is no TOML: .*line 1"):
+    with pytest.raises(ConfigError, match=r"broken\.toml is not TOML: .*line 1"):
         load_settings(broken)
     binary = tmp_path / "binary.toml"
     binary.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="is no TOML"):
+    with pytest.raises(ConfigError, match="is not TOML"):
         load_settings(binary)
 
 

@@ -16,10 +16,12 @@ from fl_app.air.bursts import layout
 from fl_app.air.live.loopback_settings import burst_votes
 from fl_app.air.settings import AirSettings
 
+MAX_CLIENTS = 63  # clients at most: if 64 are equally strong and in phase, the sync symbols tell none of them apart
+
 
 @dataclass(frozen=True, eq=False)
 class CarriedBurst:
-    """What the server has of one burst."""
+    """The result of one burst at the server."""
 
     soft_votes: npt.NDArray[np.float32]
     snr_db: float  # NaN if the noise could not be measured
@@ -37,7 +39,7 @@ def uplink_in_bursts(k: int, clients: npt.NDArray[np.int64], settings: AirSettin
     """
     bursts = -(-k // burst_votes(settings))
     received = np.empty(k, np.float32)
-    heard_in: list[npt.NDArray[np.bool_]] = []  # of these clients, burst by burst
+    heard_in: list[npt.NDArray[np.bool_]] = []  # for each burst, which of the clients were heard
     symbols, powers = 0, []
     edges = list(pairwise(k * i // bursts for i in range(bursts + 1)))
     for first, stop in edges:

@@ -30,7 +30,7 @@ class Decision(NamedTuple):
 class Report(NamedTuple):
     """What the calibrator knows of the clients' radios, and the flowgraph's waveform as in ``Decision``."""
 
-    round: int  # that the calibrator has heard last
+    round: int  # the last round that the calibrator has measured
     states: tuple[str, ...]
     waveform: Mapping[str, float]
 

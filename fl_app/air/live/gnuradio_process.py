@@ -17,6 +17,7 @@ import numpy.typing as npt
 import zmq
 
 from fl_app.air.base import Air, Unseen, Uplink
+from fl_app.air.live.flow_bursts import MAX_CLIENTS
 from fl_app.air.payload import check_payload
 from fl_app.air.settings import AirSettings
 from fl_app.processes.child import ends_with_parent
@@ -25,7 +26,6 @@ from oac_blocks.bench.flows.endpoints import flowgraph_environment
 from oac_blocks.dsp.checks import integer
 from oac_blocks.errors import OacError
 
-MAX_CLIENTS = 63
 _START_SECONDS = 60.0
 _ROUND_SECONDS = 120.0
 _LOOK_MILLISECONDS = 200

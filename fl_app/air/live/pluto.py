@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_app.air.base import Air, Unseen, Uplink
-from fl_app.air.live.flow_bursts import CarriedBurst, ballots_of_all, uplink_in_bursts
+from fl_app.air.live.flow_bursts import MAX_CLIENTS, CarriedBurst, ballots_of_all, uplink_in_bursts
 from fl_app.air.payload import check_payload
 from fl_app.air.settings import AirSettings
 from oac_blocks.bench.threads.bench import Bench, BenchError, RoundOutcome
@@ -30,8 +30,6 @@ from oac_blocks.rounds.delivery import Delivery, DeliveryRules
 
 if TYPE_CHECKING:
     from oac_blocks.bench.config import RadiosSection
-
-MAX_CLIENTS = 63
 
 
 class PlutoError(OacError, RuntimeError):
@@ -97,7 +95,8 @@ class PlutoAir(Air):
             hint = ""
             if alignment.only_scattered:
                 bearable = bearable_offset_samples(self.settings.numerology())
-                hint = f". [radios] tolerance_samples is {tolerance:g}; here votes bear {bearable:g}, and 16 is allowed"
+                tolerated = f"votes tolerate {bearable:g} here, and 16 is allowed"
+                hint = f". [radios] tolerance_samples is {tolerance:g}; {tolerated}"
             raise PlutoError(f"the radios were not aligned within {alignment.rounds} rounds: {why}{hint}")
 
     def uplink(self, payload: npt.NDArray[Any] | Unseen, clients: npt.NDArray[np.int64], t: int) -> Uplink:

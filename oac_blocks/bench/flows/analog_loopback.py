@@ -19,6 +19,7 @@ from gnuradio import gr
 
 from oac_blocks.bench.flows.analog_messages import Go
 from oac_blocks.bench.flows.analog_rounds import analog_rounds
+from oac_blocks.bench.settings import BURST_SYMBOLS
 from oac_blocks.blocks.analog_demapper import analog_demapper
 from oac_blocks.blocks.analog_mapper import analog_mapper
 from oac_blocks.blocks.broadcast_channel import broadcast_channel
@@ -42,7 +43,7 @@ _NO_DRIFT: dict[str, Any] = {"max_delay_samples": 0, "max_drift_samples": 16}
 @dataclass(frozen=True)
 class AnalogLoopbackSettings:
     clients: int = 2
-    symbols: int = 228  # of the longest burst
+    symbols: int = BURST_SYMBOLS  # OFDM symbols of the longest burst
     seed: int = 1
 
     # The air, drawn anew in each round

@@ -38,7 +38,7 @@ class Go:
     """The server's word that the round begins: one scale for all, and what its receiver is set to."""
 
     call: Call
-    entries: int  # that each client sends
+    entries: int  # number of entries that each client sends
     takes_part: tuple[bool, ...]  # one for each client
     scale: float  # amplitude of an entry of 1
     snr_db: float | None = None  # of a unit subcarrier; None: no noise

@@ -43,9 +43,9 @@ class LoopbackSettings:
     seed: int = 1
 
     # The air
-    snr_db: float | None = 20.0  # of a unit subcarrier, up and down
+    snr_db: float | None = 20.0  # SNR in dB of a unit subcarrier, on the uplink and on the downlink
     noise_alpha: float = 2.0
-    fading: str = "rayleigh"  # of the way up, drawn anew in each round
+    fading: str = "rayleigh"  # fading of the uplink, drawn anew in each round
     rician_k_db: float = 10.0
     profile: str = "epa"
 

@@ -25,7 +25,7 @@ from oac_blocks.radio import pluto_state
 from oac_blocks.radio.base import RadioRangeError
 
 _POLL_MILLISECONDS = 10
-_PATIENCE_BUFFERS = 64  # from the order to send a trigger until the server's own receiver must have heard it
+_PATIENCE_BUFFERS = 64  # buffers within which the server's own receiver must hear a trigger that was ordered
 _UNUSED_TAG = ""
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the flowgraph of one Pluto is set to, without a screen and in Companion. Imports no GNU Radio."""
+"""The settings of one Pluto's flowgraph, for the program without a screen and for Companion. Imports no GNU Radio."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.dsp.waveform.round_layout import RoundLayout
 from oac_blocks.radio.registry import driver_for
 
-SERVER = -1  # in place of a client's number
+SERVER = -1  # stands for the server where a client's number is expected
 _STALL_SECONDS = 60.0  # without a sample of the server's receiver, until its round is given up
 _UNTUNED_HZ = 70e6  # stands for a frequency that was not named yet, so that Companion can check the rest
 # The parameters of Companion's flowgraphs and their defaults. One that has its default follows a config.
@@ -49,7 +49,7 @@ class PlutoSettings:
     tx_gain_db: float = TX_GAIN_DB
     crystal_ppm: float = CRYSTAL_PPM
     buffer_samples: int = 32_768
-    primed_buffers: int = 4  # of silence ahead of what is sent, so that a stall of the host does not tear the stream
+    primed_buffers: int = 4  # buffers of silence sent first: the host may stall that long without a gap in the stream
 
     clients: int = 2
     votes: int = 21_880

@@ -19,7 +19,7 @@ from oac_blocks.bench.flows.endpoints import READY, STREAMS_ENDED
 from oac_blocks.errors import OacError
 from oac_blocks.stop_signal import StopSignal
 
-_STOP_SECONDS = 3.0  # for blocks to let go of their radio
+_STOP_SECONDS = 3.0  # seconds that blocks may take to release their radio
 _LOOK_SECONDS = 0.2
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 5.0  # between two looks for a radio
 

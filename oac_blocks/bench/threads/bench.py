@@ -67,16 +67,16 @@ class Bench:
         require(len(clients) == count, "clients", f"{len(clients)} radios", f"the {count} of the settings")
         self.settings = settings
         self.loop = Loop(count, loop_settings(settings)) if loop is None else loop
-        self.gaps = 0  # of the server
+        self.gaps = 0  # gaps in the server's receive stream so far
         self.nodes: list[ClientNode] = []
         self._openers = [server, *clients]
         self._radio: Radio | None = None
         self._server = ServerStream(settings.layout, settings.votes, span_rows=_SPAN_ROWS)
         self._engine = RoundEngine(EngineSettings(count))  # counts time in blocks of the server's stream
-        self._blocks = 0  # that the server has received
+        self._blocks = 0  # number of blocks that the server has received
         self._under_way: _UnderWay | None = None
-        self._place = 0  # of the next block that the server sends, in its transmit stream
-        self._trigger_sample = 0.0  # as heard last
+        self._place = 0  # sample of the transmit stream at which the server's next block begins
+        self._trigger_sample = 0.0  # sample of the receive stream at which the last trigger was heard
         self._changed = threading.Condition()
         self._wanted: tuple[Votes | None] | None = None  # what the coming round is to carry; None: no round is wanted
         self._outcome: RoundOutcome | None = None

@@ -25,7 +25,7 @@ from oac_blocks.radio.base import StreamConfig
 
 CLOCKS: tuple[Clock, ...] = get_args(Clock)
 Floats = npt.NDArray[np.float64]
-_BLOCK_SECONDS = 16e-3  # of a stream that must bear a busy machine
+_BLOCK_SECONDS = 16e-3  # length of a block, in seconds, that a busy machine can still keep up with
 _LONGEST_ECHO_SECONDS = max(PROFILES["etu"].delays_seconds)  # 5 us: echoes of a town
 _SIGMAS_IN_PREFIX = 4.0  # offsets of this many standard deviations still lie inside the prefix
 
@@ -50,7 +50,7 @@ class BenchSettings:
     stream: StreamConfig = field(default_factory=lambda: StreamConfig(4096, 8, 4, 2))
     amplitude: float = AMPLITUDE
     trigger_amplitude: float = TRIGGER_AMPLITUDE
-    pause_blocks: int = 4  # from the end of a round to the next trigger
+    pause_blocks: int = 4  # blocks from the end of a round to the next trigger
     reopens: bool = True  # both streams after a gap: a queue that ran empty once would soon do so again
     retry_seconds: float = 1.0  # before a radio that is gone is looked for again
     stall_seconds: float = 60.0  # a radio that moves nothing for so long is gone
@@ -149,11 +149,11 @@ class RoundOutcome:
 
     plan: Plan
     arrivals: Arrivals
-    answers: tuple[Status | None, ...]  # of each client; None if it did not answer
+    answers: tuple[Status | None, ...]  # each client's answer; None if it did not answer
     views: tuple[ClientView, ...]  # after the round
     absent: tuple[str, ...]  # of each client: why its radio is not there, or nothing
     soft_votes: npt.NDArray[np.float32] | None = None
-    snr_db: float = math.nan  # as the votes see it
+    snr_db: float = math.nan  # SNR of the payload in dB
     trigger_at: int = 0  # sample of the server's transmit stream, since it was opened last
 
     @property

@@ -93,6 +93,20 @@ def test_what_is_no_payload_is_refused(name, payload, message):
         scheme_named(name).check(payload)
 
 
+@both
+@given(k=st.integers(1, 5000), repeats=st.integers(1, 5))
+def test_symbols_are_those_of_the_waveforms_own_modules(name, k, repeats):
+    expected = fsk_mv.symbols_needed(k, NUM, repeats) if name == "onebit" else analog.symbols_needed(k * repeats, NUM)
+    assert scheme_named(name).symbols_needed(k, NUM, repeats) == expected
+
+
+@both
+@pytest.mark.parametrize("wrong", [{"k": 0}, {"repeats": 0}, {"k": 1.5}])
+def test_symbols_of_no_entries_are_refused(name, wrong):
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
+        scheme_named(name).symbols_needed(**{"k": 1, "num": NUM, **wrong})
+
+
 def test_the_base_names_what_is_missing():
     with pytest.raises(TypeError, match="abstract"):
         Scheme()

@@ -199,7 +199,7 @@ def test_a_dry_run_that_fails_is_refused_with_the_reason():
 
 @pytest.mark.parametrize("channel", ["eva", "etu"])
 def test_radios_in_strong_multipath_are_aligned_and_carry_votes(channel):
-    """Echoes that change every 0.1 s scatter the offsets by more than half a sample, and votes bear that."""
+    """Echoes that change every 0.1 s scatter the offsets by more than half a sample, and votes tolerate that."""
     rng = np.random.default_rng(1)
     with radios(channel=channel, fading="rayleigh", coherence_seconds=0.1) as served:
         air = made(served)
@@ -221,7 +221,7 @@ def test_radios_in_strong_multipath_are_aligned_and_carry_votes(channel):
 def test_a_tolerance_that_echoes_do_not_allow_is_named():
     with radios(2, channel="eva", fading="rayleigh", coherence_seconds=0.1) as served:
         with pytest.raises(
-            PlutoError, match=r"samples off\. \[radios\] tolerance_samples is 0\.01; here votes bear 5\.25"
+            PlutoError, match=r"samples off\. \[radios\] tolerance_samples is 0\.01; votes tolerate 5\.25 here"
         ):
             made(served, n=1, tolerance_samples=0.01, align_rounds=8).open()
         assert made(served, n=1).tolerance_samples == 5.25

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from oac_blocks.dsp.checks import integer
 from oac_blocks.dsp.waveform.numerology import Numerology
 
 Payload = npt.NDArray[Any]
@@ -64,6 +65,7 @@ class Scheme(ABC):
 
     def symbols_needed(self, k: int, num: Numerology, repeats: int = 1) -> int:
         """Return the number of OFDM symbols for k entries, each sent ``repeats`` times."""
+        k, repeats = integer("k", k, 1), integer("repeats", repeats, 1)
         return -(-k * repeats // self.entries_per_symbol(num))
 
     @abstractmethod
