@@ -17,12 +17,13 @@ from typing import Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from fl_app.air.settings import AirSettings
-from fl_app.core.selection import CANDIDATE_RATIO, MAGNITUDE_SHARE, canonical_name
-from fl_app.data.registry import dataset_names
+from fl_app.core.catalog import MODELS, POLICIES, TASKS
+from fl_app.core.selection import CANDIDATE_RATIO, MAGNITUDE_SHARE
+from fl_app.data.registry import DATASETS
 from fl_app.toml_text import parse_value, to_toml
 from oac_blocks.bench.config import RATE, RadiosSection, read_toml, with_one_rate
 from oac_blocks.bench.section import ConfigError as ConfigError
-from oac_blocks.bench.section import Section, explain, nearest
+from oac_blocks.bench.section import Section, explain, known_name, nearest
 
 QUICKSTART = "quickstart.toml"
 PAPER_RHO = 0.1
@@ -47,7 +48,8 @@ class DataSection(Section):
 
     name: str = Field(
         "letters",
-        description="data set: letters (draws itself), emnist-letters, mnist, fashion-mnist, cifar10, cifar100 (files)",
+        description="data set: letters (draws itself), emnist-letters, mnist, fashion-mnist, cifar10, cifar100 "
+        "(files), an installed name or package.module:loader",
     )
     root: str = Field("", description='where the files lie; "": the usual places')
     download: bool = Field(True, description="fetch what is missing")
@@ -58,20 +60,56 @@ class DataSection(Section):
     shards_per_client: int = Field(2, ge=1, description="of the partition shards: classes that a client has, about")
     limit: int = Field(0, ge=0, description="training images that are used; 0: all")
     test_limit: int = Field(0, ge=0, description="test images that are used; 0: all")
+    args: dict[str, Any] = Field(default_factory=dict, description="arguments of the loader, as a table")
 
     @field_validator("name")
     @classmethod
     def _is_registered(cls, name: str) -> str:
-        if name not in dataset_names():
-            raise ValueError(nearest(name, dataset_names()))
-        return name
+        return known_name(DATASETS, name)
 
 
 class ModelSection(Section):
     SECTION: ClassVar[str] = "model"
 
-    name: Literal["cnn", "resnet18"] = Field("cnn", description="the network that is trained")
-    width: int = Field(64, ge=1, description="channels of ResNet-18's first stage")
+    name: str = Field(
+        "cnn",
+        description="the network that is trained: cnn, resnet18, an installed name or package.module:factory",
+    )
+    args: dict[str, Any] = Field(
+        default_factory=dict, description="arguments of the factory, as a table: {width = 16} for resnet18"
+    )
+
+    @field_validator("name")
+    @classmethod
+    def _is_registered(cls, name: str) -> str:
+        return known_name(MODELS, name)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _width_is_an_argument(cls, given: Any) -> Any:
+        """Take the key `width` of older configs for `args.width`; the CNN, which has none, ignores it."""
+        if not isinstance(given, dict) or "width" not in given:
+            return given
+        rest = {key: value for key, value in given.items() if key != "width"}
+        if rest.get("name", "cnn") == "cnn":
+            return rest
+        return {**rest, "args": {**rest.get("args", {}), "width": given["width"]}}
+
+
+class TaskSection(Section):
+    SECTION: ClassVar[str] = "task"
+
+    name: str = Field(
+        "",
+        description='what is learned: classification, regression, an installed name or package.module:Task; "": what '
+        "the data is for",
+    )
+    args: dict[str, Any] = Field(default_factory=dict, description="arguments of the task, as a table")
+
+    @field_validator("name")
+    @classmethod
+    def _is_registered(cls, name: str) -> str:
+        return known_name(TASKS, name) if name else name
 
 
 class ClientsSection(Section):
@@ -93,16 +131,21 @@ class ServerSection(Section):
 class SelectionSection(Section):
     SECTION: ClassVar[str] = "selection"
 
-    policy: str = Field("fair-k", description="fair-k, top-k, age-top-k, top-rand, round-robin, rand-k, dense")
+    policy: str = Field(
+        "fair-k",
+        description="fair-k, top-k, age-top-k, top-rand, round-robin, rand-k, dense, an installed name or "
+        "package.module:Policy",
+    )
     rho: float | None = Field(None, gt=0, le=1, description="share of the entries sent in a round, k/d")
     k: int | None = Field(None, ge=1, description="entries sent in a round, instead of rho")
     k_m_ratio: float = Field(MAGNITUDE_SHARE, ge=0, le=1, description="k_M/k of fair-k and top-rand")
     r_ratio: float = Field(CANDIDATE_RATIO, ge=1, description="r/k of age-top-k")
+    args: dict[str, Any] = Field(default_factory=dict, description="arguments of a policy of your own, as a table")
 
     @field_validator("policy")
     @classmethod
-    def _known(cls, name: str) -> str:
-        return canonical_name(name)
+    def _is_registered(cls, name: str) -> str:
+        return known_name(POLICIES, name)
 
     @model_validator(mode="before")
     @classmethod
@@ -156,6 +199,7 @@ class Settings(BaseModel):
     run: RunSection = RunSection()
     data: DataSection = DataSection()
     model: ModelSection = ModelSection()
+    task: TaskSection = TaskSection()
     clients: ClientsSection = ClientsSection()
     server: ServerSection = ServerSection()
     selection: SelectionSection = SelectionSection()
@@ -269,6 +313,8 @@ def _override(tree: dict[str, Any], text: str) -> tuple[str, ...]:
     if keys[0] in ("air", "radios") and keys[1:] == [RATE]:  # one rate, whichever section an option writes it in
         tree.get("radios", {}).pop(RATE, None)
         keys[0] = "air"
+    if keys == ["air", "scheme"]:  # the other name of the same key
+        keys[1] = "mode"
     branch = tree
     for key in keys[:-1]:
         branch = branch.setdefault(key, {})

@@ -57,4 +57,8 @@ def _item(value: Any) -> Item:
 
     if isinstance(value, float) and abs(value) >= LARGE and float(f"{value:g}") == value:
         return tomlkit.value(f"{value:g}")
+    if isinstance(value, Mapping):  # in one line, since a table of its own would end the section
+        table = tomlkit.inline_table()
+        table.update({key: _item(one) for key, one in value.items()})
+        return table
     return tomlkit.item(value)

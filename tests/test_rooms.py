@@ -13,7 +13,8 @@ MOST_LINES, MOST_MODULES = 400, 20
 
 # From the ground floor up: a room may import those of earlier lines, and none of its own line or of later ones.
 FLOORS = [
-    {"oac_blocks.errors", "oac_blocks.stop_signal", "oac_blocks.dsp"},
+    {"oac_blocks.errors", "oac_blocks.names", "oac_blocks.stop_signal", "oac_blocks.dsp"},
+    {"oac_blocks.plugins"},
     {"oac_blocks.dsp.waveform"},
     {"oac_blocks.dsp.receive", "oac_blocks.dsp.channel"},
     {"oac_blocks.loop"},

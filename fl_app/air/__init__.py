@@ -7,7 +7,8 @@ uplink = air.uplink(votes, np.array([0, 1]), t=0)
 
 from fl_app.air.base import Air, Unseen, Uplink
 from fl_app.air.make import make_air
-from fl_app.air.settings import AIR_NAMES, SIMULATED_NAMES, AirSettings
+from fl_app.air.registry import AIR_NAMES, SIMULATED_NAMES
+from fl_app.air.settings import AirSettings
 from fl_app.air.votes import expected_vote_error_rate, vote_error_rate
 
 __all__ = [

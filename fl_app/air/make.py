@@ -1,31 +1,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make the air with a given name. Airs that need GNU Radio or a radio are imported only when they are used."""
+"""Make the air with a given name; its module is imported only then."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fl_app.air.base import Air
+from fl_app.air.foreign import ForeignAir
+from fl_app.air.registry import AIRS
 from fl_app.air.settings import AirSettings
-from fl_app.air.simulation.fading import FadingAir
-from fl_app.air.simulation.ideal import IdealAir
-from fl_app.air.simulation.waveform import WaveformAir
-from oac_blocks.bench.section import ConfigError
-from oac_blocks.dsp.checks import integer, require
 from oac_blocks.dsp.receive.burst_snr import null_bins
+from oac_blocks.plugins import PluginError, call
 
 if TYPE_CHECKING:
     from oac_blocks.bench.config import RadiosSection
 
 _log = logging.getLogger(__name__)
-
-_AIRS: dict[str, Callable[[AirSettings, int, int], Air]] = {
-    "ideal": IdealAir,
-    "fading": FadingAir,
-    "waveform": WaveformAir,
-}
 
 
 def make_air(
@@ -46,31 +37,35 @@ def make_air(
     min_clients
         Fewest clients whose votes must be heard in a burst of radios.
     """
-    if settings.name not in ("ideal", "fading") and not len(null_bins(settings.numerology())):
+    if settings.name in ("waveform", "gnuradio", "pluto") and not len(null_bins(settings.numerology())):
         _log.warning(
             "[air] active_subcarriers = %d with fft_size = %d leaves too few subcarriers beside the band to see the "
             "noise: the SNR at the server is not measured; use fewer active subcarriers",
             settings.active_subcarriers,
             settings.fft_size,
         )
-    if settings.name == "pluto":
-        integer("n_clients", n_clients, 1)
-        integer("seed", seed, 0)
-        require(radios is not None, "radios", None, "the section [radios], for the air 'pluto'")
-        assert radios is not None
-        if radios.transport == "flowgraphs":
-            raise ConfigError(
-                "[radios] transport = 'flowgraphs': a flowgraph for each radio needs a server and clients; "
-                "run `fl_app up CONFIG`, or drive all radios from one process with --set radios.transport=threads"
-            )
-        from fl_app.air.live.pluto import PlutoAir
+    try:
+        factory = AIRS.load(settings.name)
+    except PluginError as error:
+        raise PluginError(f"[air] name = {error}") from None
+    facts = {
+        "settings": settings,
+        "n_clients": n_clients,
+        "seed": seed,
+        "scheme": settings.scheme,
+        "radios": radios,
+        "min_clients": min_clients,
+    }
+    title = f"[air] name = {settings.name!r}"
+    return checked_air(call(factory, title, settings.args, facts), settings, n_clients, title)
 
-        return PlutoAir(settings, n_clients, seed, radios, min_clients)
-    if settings.name == "gnuradio":
-        try:
-            from fl_app.air.live.gnuradio import GnuradioAir
-            from fl_app.air.live.gnuradio_analog import AnalogGnuradioAir
-        except ModuleNotFoundError as error:
-            raise ValueError(f"the air 'gnuradio' needs GNU Radio, but there is no module {error.name!r}") from None
-        return (AnalogGnuradioAir if settings.scheme.coherent else GnuradioAir)(settings, n_clients, seed)
-    return _AIRS[settings.name](settings, n_clients, seed)
+
+def checked_air(air: Any, settings: AirSettings, n_clients: int, title: str) -> Air:
+    """Return an air as it is, or wrap an object that has ``uplink(payload, clients, t)`` alone."""
+    if isinstance(air, Air):
+        if not hasattr(air, "scheme"):
+            air.scheme = settings.scheme
+        return air
+    if callable(getattr(air, "uplink", None)):
+        return ForeignAir(air, settings, n_clients, title)
+    raise PluginError(f"{title}: {type(air).__name__} has no method uplink(payload, clients, t)")

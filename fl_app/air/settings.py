@@ -3,20 +3,19 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self, get_args
+from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from fl_app.air.registry import AIRS
 from oac_blocks.bench.config import WaveformSection
-from oac_blocks.bench.section import Section, nearest, optional
+from oac_blocks.bench.section import Section, known_name, optional
 from oac_blocks.dsp.channel.fading import Fading
 from oac_blocks.dsp.checks import MAX_PPM, integer, require
 from oac_blocks.dsp.waveform.analog import Inversion
-from oac_blocks.dsp.waveform.schemes import Scheme, scheme_named, scheme_names
-
-AirName = Literal["ideal", "fading", "waveform", "gnuradio", "pluto"]
-AIR_NAMES: tuple[AirName, ...] = get_args(AirName)
-SIMULATED_NAMES = ("ideal", "fading", "waveform")  # a round depends on its number alone
+from oac_blocks.dsp.waveform.schemes import Scheme, scheme_named
+from oac_blocks.dsp.waveform.schemes.registry import SCHEMES
+from oac_blocks.plugins import PluginError
 
 Profile = Literal["flat", "indoor", "epa", "eva", "etu"]
 Calibration = Literal["assumed", "loop", "off"]
@@ -25,8 +24,16 @@ Calibration = Literal["assumed", "loop", "off"]
 class _Choice(Section):
     """The first two keys of [air]: a base class of its own, since pydantic lists the keys of base classes first."""
 
-    name: AirName = Field("waveform", description="what carries the gradients")
-    mode: str = Field("onebit", description="the scheme: onebit (votes on signs), analog (amplitudes)")
+    name: str = Field(
+        "waveform",
+        description="what carries the gradients: ideal, fading, waveform, gnuradio, pluto, an installed name or "
+        "package.module:factory",
+    )
+    mode: str = Field(
+        "onebit",
+        description="the scheme, also called `scheme`: onebit (votes on signs), analog (amplitudes), an installed name "
+        "or package.module:Scheme",
+    )
 
 
 class AirSettings(WaveformSection, _Choice):
@@ -128,13 +135,36 @@ class AirSettings(WaveformSection, _Choice):
         description="analog: samples, standard deviation of the timing error that the pilot does not show",
     )
 
+    args: dict[str, Any] = Field(
+        default_factory=dict, description="arguments of an air of your own, as a table; see docs/plug-ins.md"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _scheme_or_mode(cls, given: Any) -> Any:
+        """Take the key `scheme` for `mode`: both name the scheme."""
+        if not isinstance(given, dict) or "scheme" not in given:
+            return given
+        rest = {key: value for key, value in given.items() if key != "scheme"}
+        if "mode" in rest and rest["mode"] != given["scheme"]:
+            raise ValueError(
+                f"scheme = {given['scheme']!r} and mode = {rest['mode']!r} name the scheme twice: give one of them"
+            )
+        return {**rest, "mode": given["scheme"]}
+
+    @field_validator("name")
+    @classmethod
+    def _air_is_known(cls, name: str) -> str:
+        return known_name(AIRS, name)
+
     @field_validator("mode")
     @classmethod
     def _scheme_is_known(cls, mode: str) -> str:
+        mode = known_name(SCHEMES, mode)
         try:
             return scheme_named(mode).name
-        except ValueError:
-            raise ValueError(nearest(mode, scheme_names())) from None
+        except PluginError as error:
+            raise ValueError(str(error)) from None
 
     @property
     def scheme(self) -> Scheme:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,39 +13,28 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from fl_app.core.models import Buffers, build_model, get_buffers, measure_buffers, set_buffers, set_parameters
+from fl_app.core.models import Buffers, ModelSpec, get_buffers, measure_buffers, set_buffers, set_parameters
+from fl_app.core.networks import layout_of
+from fl_app.core.samples import Batch, Samples
 from fl_app.core.streams import stream
-from oac_blocks.dsp.waveform.schemes import scheme_named
+from fl_app.core.task import Classification, Task
+from fl_app.core.torch_seed import seeded_torch
+from oac_blocks.dsp.waveform.schemes import Scheme, scheme_named
 
-EVALUATION_BATCH = 100  # test images per block
-ONEDNN_CHANNEL_BLOCK = 16  # channels that oneDNN processes together
+EVALUATION_BATCH = 100  # test samples per block
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
-    """Hold images as the model takes them, float32 (n, channels, height, width), and their labels, int64."""
-
-    images: NDArray[np.float32]
-    labels: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-
-@dataclass(frozen=True)
-class Task:
-    """Describe the training task; every client receives it once, before the first round."""
+class LocalTraining:
+    """Describe the clients' local training; every client receives it once, before the first round."""
 
     seed: int
-    model_name: str
-    classes: int
-    channels: int
-    image_size: int
-    width: int
+    model: ModelSpec
+    task: Task
     H: int
     lr: float
     batch_size: int
-    scheme: str  # the name of the scheme; each process makes its own scheme object from it
+    scheme: str | Scheme  # each process makes its own scheme object from a name
     abstain_below: float
     device: str
     threads: int
@@ -77,21 +66,26 @@ class Score:
     """Hold the result of a model on one block of the test set."""
 
     block: int
-    correct: int
+    samples: int
     loss_sum: float
+    totals: dict[str, float]  # the task computes its figures of merit from these
 
 
-def fast_layout(model: nn.Module) -> torch.memory_format:
-    """Return the fastest memory layout that is safe for this model on a CPU.
+@dataclass(frozen=True)
+class Evaluation:
+    """Hold the result of a model on the whole test set."""
 
-    Channels last is up to three times faster than the contiguous layout. It is not safe for a ResNet-18 of width below
-    16: in the backward pass of a strided 1x1 convolution, oneDNN writes past its workspace if the input is channels
-    last and has fewer channels than oneDNN's block (uxlfoundation/oneDNN#6035).
-    """
-    convolutions = [module for module in model.modules() if isinstance(module, nn.Conv2d)]
-    skipping = [one for one in convolutions if one.kernel_size == (1, 1) and one.stride != (1, 1)]
-    narrow = any(one.in_channels < ONEDNN_CHANNEL_BLOCK for one in skipping)
-    return torch.contiguous_format if narrow else torch.channels_last
+    loss: float  # mean over the samples
+    figures: dict[str, float]  # the task's figures of merit by name, "accuracy" say
+
+
+def evaluation_of(scores: Iterable[Score], task: Task) -> Evaluation:
+    """Add up the scores of all test blocks, in the order of the blocks: sums of floats depend on their order."""
+    ordered = sorted(scores, key=lambda score: score.block)
+    samples = sum(score.samples for score in ordered)
+    loss = sum(score.loss_sum for score in ordered) / samples
+    totals = {name: sum(score.totals[name] for score in ordered) for name in ordered[0].totals}
+    return Evaluation(loss, task.figures(totals, samples, loss))
 
 
 def local_update(
@@ -102,6 +96,7 @@ def local_update(
     lr: float,
     batch_size: int,
     rng: np.random.Generator,
+    task: Task | None = None,
 ) -> tuple[NDArray[np.float32], float]:
     """Run ClientUpdate: H steps of SGD from w.
 
@@ -112,18 +107,16 @@ def local_update(
     loss : float
         The mean loss over the H steps.
     """
-    device, layout = next(model.parameters()).device, fast_layout(model)
+    task = task or Classification()
     set_parameters(model, w)
     model.train()
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     sums = [torch.zeros_like(parameter) for parameter in parameters]
-    losses = torch.zeros(H, device=device)
+    losses = torch.zeros(H, device=parameters[0].device)
     for step in range(H):
-        batch = _draw_batch(data, batch_size, rng)
-        images = torch.from_numpy(data.images[batch]).to(device, memory_format=layout)
-        labels = torch.from_numpy(data.labels[batch]).to(device)
-        loss = nn.functional.cross_entropy(model(images), labels)
-        gradients = torch.autograd.grad(loss, parameters)
+        inputs, targets = placed(data.batch(_draw_batch(data, batch_size, rng), rng), model)
+        loss = task.loss(model(inputs), targets)
+        gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
         losses[step] = loss.detach()
         with torch.no_grad():
             for parameter, total, gradient in zip(parameters, sums, gradients, strict=True):
@@ -133,8 +126,20 @@ def local_update(
     return flat, float(losses.mean())
 
 
+def placed(batch: Batch, model: nn.Module) -> Batch:
+    """Return a batch on the model's device; images in the memory layout of the model's own weights."""
+    inputs, targets = batch
+    device = next(model.parameters()).device
+    if inputs.dim() == 4:
+        return inputs.to(device, memory_format=layout_of(model)), targets.to(device)
+    return inputs.to(device), targets.to(device)
+
+
 def _draw_batch(data: Samples, batch_size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    return rng.choice(len(data), min(batch_size, len(data)), replace=False)
+    """Draw a batch without replacement; a batch that holds all the data has it in its own order, without a draw."""
+    if batch_size >= len(data):
+        return np.arange(len(data))
+    return rng.choice(len(data), batch_size, replace=False)
 
 
 class ClientGroup:
@@ -144,13 +149,13 @@ class ClientGroup:
     client is in nor on its position in the group.
     """
 
-    def __init__(self, task: Task, clients: dict[int, Samples], test_blocks: dict[int, Samples]) -> None:
-        torch.set_num_threads(task.threads)
-        self.task, self.clients, self.test_blocks = task, clients, test_blocks
-        self.scheme = scheme_named(task.scheme)
-        model: Any = build_model(task.model_name, task.classes, task.channels, task.image_size, task.width)
+    def __init__(self, local: LocalTraining, clients: dict[int, Samples], test_blocks: dict[int, Samples]) -> None:
+        torch.set_num_threads(local.threads)
+        self.local, self.clients, self.test_blocks = local, clients, test_blocks
+        self.scheme = scheme_named(local.scheme) if isinstance(local.scheme, str) else local.scheme
+        model = local.model.build()
         self._fresh = get_buffers(model)
-        self.model: nn.Module = model.to(task.device, memory_format=fast_layout(model))
+        self.model: nn.Module = model.to(local.device)
 
     def train(self, broadcast: Broadcast) -> Iterator[ClientReport]:
         """Yield the report of each client of this group as soon as it is ready."""
@@ -158,13 +163,16 @@ class ClientGroup:
             yield self._train_one(broadcast, client, data)
 
     def _train_one(self, broadcast: Broadcast, client: int, data: Samples) -> ClientReport:
-        task, started = self.task, time.perf_counter()
-        batches = stream(task.seed, "batches", broadcast.t, client)
-        gradient, loss = local_update(self.model, data, broadcast.w, task.H, task.lr, task.batch_size, batches)
+        local, started = self.local, time.perf_counter()
+        batches = stream(local.seed, "batches", broadcast.t, client)
+        with seeded_torch(stream(local.seed, "model", broadcast.t, client), local.device):  # for dropout
+            gradient, loss = local_update(
+                self.model, data, broadcast.w, local.H, local.lr, local.batch_size, batches, local.task
+            )
         payload = None
         if np.isfinite(gradient).all():
-            coins = stream(task.seed, "coins", broadcast.t, client)
-            payload = self.scheme.payload_of(gradient[broadcast.selected], coins, task.abstain_below)
+            coins = stream(local.seed, "coins", broadcast.t, client)
+            payload = self.scheme.payload_of(gradient[broadcast.selected], coins, local.abstain_below)
         return ClientReport(client, payload, loss, time.perf_counter() - started, payload is not None)
 
     def measure(self, t: int, w: NDArray[np.float32]) -> Iterator[tuple[int, Buffers]]:
@@ -173,10 +181,9 @@ class ClientGroup:
         # Local training counts its steps in the buffers, and the counts depend on the group; so start from fresh ones.
         set_buffers(self.model, self._fresh)
         for client, data in self.clients.items():
-            rng = stream(self.task.seed, "statistics", t, client)
-            images = torch.from_numpy(data.images[_draw_batch(data, self.task.batch_size, rng)])
-            batch = images.to(self.task.device, memory_format=fast_layout(self.model))
-            yield client, measure_buffers(self.model, [batch])
+            rng = stream(self.local.seed, "statistics", t, client)
+            batch = data.batch(_draw_batch(data, self.local.batch_size, rng), rng)
+            yield client, measure_buffers(self.model, [placed(batch, self.model)[0]])
 
     def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> list[Score]:
         """Score the model on this group's blocks of the test set."""
@@ -186,19 +193,9 @@ class ClientGroup:
         return [self._score(block, data) for block, data in self.test_blocks.items()]
 
     def _score(self, block: int, data: Samples) -> Score:
+        task, rng = self.local.task, stream(self.local.seed, "test", block)
         with torch.no_grad():
-            labels = torch.from_numpy(data.labels).to(self.task.device)
-            images = torch.from_numpy(data.images).to(self.task.device, memory_format=fast_layout(self.model))
-            outputs = self.model(images)
-            loss_sum = nn.functional.cross_entropy(outputs, labels, reduction="sum")
-            correct = (outputs.argmax(dim=1) == labels).sum()
-        return Score(block, int(correct), float(loss_sum))
-
-
-def blocks_of(test: Samples) -> Sequence[Samples]:
-    """Divide the test set into blocks of fixed size, so that any number of processes computes the same sums."""
-    starts = range(0, len(test), EVALUATION_BATCH)
-    return [
-        Samples(test.images[start : start + EVALUATION_BATCH], test.labels[start : start + EVALUATION_BATCH])
-        for start in starts
-    ]
+            inputs, targets = placed(data.batch(np.arange(len(data)), rng), self.model)
+            outputs = self.model(inputs)
+            loss_sum = float(task.loss_sum(outputs, targets))
+        return Score(block, len(data), loss_sum, task.totals(outputs, targets))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Build the two models of the paper, and map their parameters to one flat vector of d numbers for the air.
+"""Build models by name or factory, and map their parameters to one flat vector of d numbers for the air.
 
 A model's state travels in two ways (docs/models.md says why):
 - The gradients of the trainable parameters go over the air, k entries per round. The flat vector has the order of
@@ -9,8 +9,8 @@ A model's state travels in two ways (docs/models.md says why):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,80 +18,59 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from fl_app.core.names import canonical
-from fl_app.core.torchvision_compat import load_torchvision
-
-MODEL_NAMES = ("cnn", "resnet18")
-SMALLEST_IMAGE_PIXELS = 8  # both models halve the image three times
+from fl_app.core.catalog import MODELS
+from fl_app.core.torch_seed import seeded_torch
+from oac_blocks.plugins import PluginError, call
 
 Vector = NDArray[np.float32]
 Buffers = dict[str, NDArray[Any]]
+ModelFactory = Callable[..., nn.Module]
+
+
+@dataclass(frozen=True, eq=False)
+class ModelSpec:
+    """Say how a process builds the model: by a name or a factory, a user's arguments, and facts about the data."""
+
+    model: str | ModelFactory
+    args: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """Return the setting that names the model, for errors."""
+        named = self.model if isinstance(self.model, str) else getattr(self.model, "__name__", repr(self.model))
+        return f"[model] name = {named!r}"
+
+    def build(self, seed: int = 0) -> nn.Module:
+        """Build the model with weights drawn from `seed`; torch's global generator keeps its state.
+
+        Raises
+        ------
+        PluginError
+            If the model cannot be imported or built, or if it has no parameters to train.
+        """
+        try:
+            factory = MODELS.load(self.model) if isinstance(self.model, str) else self.model
+        except PluginError as error:
+            raise PluginError(f"[model] name = {error}") from None
+        with seeded_torch(seed):  # weights are drawn on the CPU, so that every device gets the same ones
+            model: Any = call(factory, self.title, self.args, self.facts)
+        if not isinstance(model, nn.Module):
+            raise PluginError(f"{self.title}: it must return a torch.nn.Module, not {type(model).__name__}")
+        if not _travelling(model):
+            raise PluginError(f"{self.title}: the model has no parameters that can be trained")
+        other = sorted({str(one.dtype) for one in _travelling(model)} - {"torch.float32"})
+        if other:
+            raise PluginError(f"{self.title}: all trainable parameters must be torch.float32, not {other[0]}")
+        return model
 
 
 def build_model(
-    name: str, classes: int, in_channels: int = 1, image_size: int = 28, width: int = 64, seed: int = 0
+    name: str, classes: int, in_channels: int = 1, image_size: int = 28, width: int | None = None, seed: int = 0
 ) -> nn.Module:
-    """Build a model with weights drawn from `seed`; torch's global generator keeps its state.
-
-    Parameters
-    ----------
-    name
-        "cnn" (109,402 parameters for 26 classes of 28x28x1) or "resnet18" (11,173,962 for 10 classes of 32x32x3).
-    classes
-        Number of classes, 2 or more.
-    in_channels
-        Number of channels of an image.
-    image_size
-        Height and width of an image in pixels.
-    width
-        Number of channels of ResNet-18's first stage; the CNN ignores it.
-    seed
-        Seed of the initial weights.
-    """
-    name = canonical("model", name, MODEL_NAMES)
-    for argument, value, low in (
-        ("classes", classes, 2),
-        ("in_channels", in_channels, 1),
-        ("image_size", image_size, SMALLEST_IMAGE_PIXELS),
-        ("width", width, 1),
-    ):
-        if value < low:
-            raise ValueError(f"{argument} must be {low} or more, not {value}")
-    with torch.random.fork_rng(devices=[]):  # the weights are drawn on the CPU, so that every device gets the same ones
-        torch.default_generator.manual_seed(seed)
-        if name == "cnn":
-            return _cnn(classes, in_channels, image_size)
-        return _resnet18(classes, in_channels, width)
-
-
-def _cnn(classes: int, in_channels: int, image_size: int) -> nn.Module:
-    def stage(inputs: int, outputs: int, kernel: int) -> list[nn.Module]:
-        return [nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2), nn.ReLU(), nn.MaxPool2d(2)]
-
-    features = 80 * (image_size // 8) ** 2
-    return nn.Sequential(
-        *stage(in_channels, 24, 5), *stage(24, 96, 3), *stage(96, 80, 3), nn.Flatten(), nn.Linear(features, classes)
-    )
-
-
-def _resnet18(classes: int, in_channels: int, width: int) -> nn.Module:
-    """Build torchvision's ResNet-18 with the stem for small images: 3x3 without stride, and no pooling after it."""
-    resnet = load_torchvision().models.resnet
-    block = resnet.BasicBlock
-    model: Any = resnet.ResNet(block, [2, 2, 2, 2], num_classes=classes)
-    model.inplanes = width  # _make_layer reads the number of input channels here, and updates it
-    model.conv1 = nn.Conv2d(in_channels, width, kernel_size=3, padding=1, bias=False)
-    model.bn1 = nn.BatchNorm2d(width)
-    model.maxpool = nn.Identity()
-    for number in range(4):
-        layer = model._make_layer(block, width * 2**number, 2, stride=1 if number == 0 else 2)
-        setattr(model, f"layer{number + 1}", layer)
-    model.fc = nn.Linear(8 * width, classes)
-    for module in model.modules():
-        if isinstance(module, nn.Conv2d):  # torchvision initialises them in the same way in its constructor
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-    network: nn.Module = model
-    return network
+    """Build an image classifier by its name; `width` is for models that have such an argument."""
+    facts = {"classes": classes, "in_channels": in_channels, "image_size": image_size}
+    return ModelSpec(name, facts=facts if width is None else {**facts, "width": width}).build(seed)
 
 
 @dataclass(frozen=True)
@@ -212,6 +191,9 @@ def average_buffers(clients: Sequence[Mapping[str, NDArray[Any]]], weights: Sequ
     averaged: Buffers = {}
     for name, first in clients[0].items():
         values = [client[name] for client in clients]
+        if all(np.array_equal(value, first) for value in values):  # a constant, such as a table of positions
+            averaged[name] = first.copy()
+            continue
         if first.dtype.kind in "iu":
             averaged[name] = np.maximum.reduce(values)
             continue

@@ -16,15 +16,17 @@ at a time. No policy sorts; a round costs O(d).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl_app.core.names import canonical
+from fl_app.core.catalog import POLICIES
 from oac_blocks.dsp.checks import generator, integer
+from oac_blocks.plugins import OWN, PluginError, call
 
-POLICY_NAMES = ("fair-k", "top-k", "age-top-k", "top-rand", "round-robin", "rand-k", "dense")
+POLICY_NAMES = tuple(offer.name for offer in POLICIES.offers() if offer.origin == OWN)
 
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.int64]
@@ -150,7 +152,7 @@ class FairK(Policy):
 
     def __init__(self, d: int, k: int, rng: np.random.Generator, k_m: int) -> None:
         super().__init__(d, k, rng)
-        self.k_m = k_m
+        self.k_m = integer("k_m", k_m, 0, k)
 
     def _choose(self, magnitude: NDArray[Any], age: NDArray[Any]) -> Mask:
         by_magnitude = top_mask(magnitude, self.k_m, self.rng)
@@ -184,7 +186,7 @@ class TopRand(Policy):
 
     def __init__(self, d: int, k: int, rng: np.random.Generator, k_m: int) -> None:
         super().__init__(d, k, rng)
-        self.k_m = k_m
+        self.k_m = integer("k_m", k_m, 0, k)
 
     def _choose(self, magnitude: NDArray[Any], _age: NDArray[Any]) -> Mask:
         mask = top_mask(magnitude, self.k_m, self.rng)
@@ -199,7 +201,7 @@ class AgeTopK(Policy):
 
     def __init__(self, d: int, k: int, rng: np.random.Generator, r: int) -> None:
         super().__init__(d, k, rng)
-        self.r = r
+        self.r = integer("r", r, k, d)
 
     def _choose(self, magnitude: NDArray[Any], age: NDArray[Any]) -> Mask:
         candidates = np.flatnonzero(top_mask(magnitude, self.r, self.rng))
@@ -228,27 +230,74 @@ class Dense(Policy):
         return np.ones(self.d, np.bool_)
 
 
+class ForeignPolicy(Policy):
+    """Make a policy of an object that has ``next(g, age)`` alone, and check what it returns.
+
+    Its ``next`` returns indices, or d booleans. The number of entries may differ from k, and from round to round. Where
+    the object has ``state`` and ``load_state``, a resumed run restores its state.
+    """
+
+    def __init__(self, d: int, k: int, rng: np.random.Generator, chooser: Any, name: str) -> None:
+        super().__init__(d, k, rng)
+        self.chooser, self.name = chooser, name
+
+    def next(self, g: NDArray[Any], age: NDArray[Any]) -> Indices:
+        chosen = np.asarray(self.chooser.next(g.copy(), age.copy()))  # copies: the object may change its arguments
+        if chosen.dtype == np.bool_ and chosen.shape == (self.d,):
+            chosen = np.flatnonzero(chosen)
+        fault = ""
+        if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
+            fault = f"{chosen.dtype} of shape {chosen.shape}"
+        elif chosen.size == 0:
+            fault = "no index"
+        elif chosen.min() < 0 or chosen.max() >= self.d:
+            fault = f"indices from {chosen.min()} to {chosen.max()}"
+        elif np.unique(chosen).size < chosen.size:
+            fault = "an index twice"
+        if fault:
+            raise PluginError(
+                f"the policy {self.name} must return different indices in 0..{self.d - 1}, or {self.d} booleans, "
+                f"not {fault}"
+            )
+        return np.sort(chosen).astype(np.int64)
+
+    def _choose(self, magnitude: NDArray[Any], age: NDArray[Any]) -> Mask:
+        raise NotImplementedError("next() asks the object itself")
+
+    def state(self) -> dict[str, Any]:
+        own = self.chooser.state() if hasattr(self.chooser, "state") else None
+        return {**super().state(), "own": own}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        super().load_state(state)
+        if hasattr(self.chooser, "load_state"):
+            self.chooser.load_state(state["own"])
+
+
 def canonical_name(name: str) -> str:
-    """Return the policy's name as POLICY_NAMES lists it; case, hyphens and blanks of `name` do not matter."""
-    return canonical("policy", name, POLICY_NAMES)
+    """Return the policy's registered name, or an import string as it is; case, hyphens and blanks do not matter."""
+    return POLICIES.canonical(name)
 
 
 def make_policy(
-    name: str,
+    name: Any,
     d: int,
     k: int,
     k_m: int | None = None,
     r: int | None = None,
     rng: np.random.Generator | None = None,
+    args: Mapping[str, Any] | None = None,
 ) -> Policy:
-    """Make a policy by name.
+    """Make a policy by name, by import string, or of an object that has ``next(g, age)``.
 
     A policy that does not use k_m or r ignores it, so that one configuration serves all policies.
 
     Parameters
     ----------
     name
-        One of POLICY_NAMES, in any case, with or without hyphens.
+        One of POLICY_NAMES, in any case, with or without hyphens; a name that an installed package offers; an import
+        string of a class or function, which gets those of d, k, k_m, r and rng that it has parameters for; or an
+        object.
     d
         Number of entries of the model.
     k
@@ -259,20 +308,31 @@ def make_policy(
         Number of candidates of age-top-k, k..d (default 1.5 k, rounded, at most d).
     rng
         Generator for ties and random choices (default: a generator with seed 0).
+    args
+        Further arguments of the policy, as [selection.args] has them.
     """
-    name = canonical_name(name)
     d = integer("d", d, 1)
-    k = d if name == "dense" else integer("k", k, 1, d)
     rng = np.random.default_rng(0) if rng is None else generator("rng", rng)
-    if name in ("fair-k", "top-rand"):
-        k_m = round(MAGNITUDE_SHARE * k) if k_m is None else integer("k_m", k_m, 0, k)
-        return FairK(d, k, rng, k_m) if name == "fair-k" else TopRand(d, k, rng, k_m)
-    if name == "age-top-k":
-        r = min(d, round(CANDIDATE_RATIO * k)) if r is None else integer("r", r, k, d)
-        return AgeTopK(d, k, rng, r)
-    plain: dict[str, type[TopK] | type[RoundRobin] | type[RandK] | type[Dense]]
-    plain = {"top-k": TopK, "round-robin": RoundRobin, "rand-k": RandK, "dense": Dense}
-    return plain[name](d, k, rng)
+    name = canonical_name(name) if isinstance(name, str) else name
+    k = d if name == "dense" else integer("k", k, 1, d)
+    k_m = round(MAGNITUDE_SHARE * k) if k_m is None else k_m
+    r = min(d, round(CANDIDATE_RATIO * k)) if r is None else r
+    title = name if isinstance(name, str) else type(name).__name__
+    made: Any = name
+    if isinstance(name, str):
+        try:
+            factory = POLICIES.load(name)
+        except PluginError as error:
+            raise PluginError(f"[selection] policy = {error}") from None
+        facts = {"d": d, "k": k, "k_m": k_m, "r": r, "rng": rng}
+        made = call(factory, f"[selection] policy = {name!r}", args or {}, facts)
+    if isinstance(made, Policy):
+        if made.d != d:
+            raise PluginError(f"[selection] policy = {title!r} is made for d = {made.d}, but the model has {d}")
+        return made
+    if not callable(getattr(made, "next", None)):
+        raise PluginError(f"[selection] policy = {title!r}: {type(made).__name__} has no method next(g, age)")
+    return ForeignPolicy(d, k, rng, made, title)
 
 
 def _plain(value: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl_app.core.names import canonical
+from oac_blocks.names import canonical
 
 PARTITION_NAMES = ("iid", "dirichlet", "shards")
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import pickle
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -21,8 +22,18 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fl_app.core.client import Broadcast, ClientGroup, ClientReport, Samples, Score, Task, blocks_of
+from fl_app.core.client import (
+    EVALUATION_BATCH,
+    Broadcast,
+    ClientGroup,
+    ClientReport,
+    Evaluation,
+    LocalTraining,
+    Score,
+    evaluation_of,
+)
 from fl_app.core.models import Buffers
+from fl_app.core.samples import Samples, blocks_of
 from fl_app.core.server import Server
 from fl_app.processes.interrupt import SIGNALS, blocked_for_children
 from oac_blocks.errors import OacError
@@ -39,7 +50,7 @@ class WorkerError(OacError, RuntimeError):
 class Workers(Protocol):
     """Compute all clients of a run."""
 
-    def assign(self, task: Task, n_clients: int, data_of: DataOf, test: Samples) -> None:
+    def assign(self, local: LocalTraining, n_clients: int, data_of: DataOf, test: Samples) -> None:
         """Hand out the data once, before the first round."""
         ...
 
@@ -58,8 +69,8 @@ class Workers(Protocol):
         """Return each client's batch-norm statistics of the model w after round t, in the clients' order."""
         ...
 
-    def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> tuple[float, float]:
-        """Return accuracy (0..1) and mean loss on the test set."""
+    def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> Evaluation:
+        """Return the mean loss and the task's figures of merit on the test set."""
         ...
 
     def figures(self) -> dict[str, Any]:
@@ -77,10 +88,9 @@ def make_workers(count: int, n_clients: int) -> Workers:
 class InProcess:
     """Compute all clients one after the other in this process."""
 
-    def assign(self, task: Task, n_clients: int, data_of: DataOf, test: Samples) -> None:
-        self._test_images = len(test)
+    def assign(self, local: LocalTraining, n_clients: int, data_of: DataOf, test: Samples) -> None:
         clients = {n: data_of(n) for n in range(n_clients)}
-        self._group = ClientGroup(task, clients, dict(enumerate(blocks_of(test))))
+        self._group = ClientGroup(local, clients, dict(enumerate(blocks_of(test, EVALUATION_BATCH))))
 
     def begin(self, server: Server, fingerprint: str) -> None:
         pass
@@ -91,8 +101,8 @@ class InProcess:
     def measure(self, t: int, w: NDArray[np.float32]) -> list[Buffers]:
         return [buffers for _, buffers in self._group.measure(t, w)]
 
-    def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> tuple[float, float]:
-        return _total(self._group.evaluate(w, buffers), self._test_images)
+    def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> Evaluation:
+        return evaluation_of(self._group.evaluate(w, buffers), self._group.local.task)
 
     def figures(self) -> dict[str, Any]:
         return {}
@@ -135,12 +145,12 @@ class ProcessPool:
             self.close()
             raise
 
-    def assign(self, task: Task, n_clients: int, data_of: DataOf, test: Samples) -> None:
-        self._test_images, count, blocks = len(test), len(self._workers), blocks_of(test)
+    def assign(self, local: LocalTraining, n_clients: int, data_of: DataOf, test: Samples) -> None:
+        self._task, count, blocks = local.task, len(self._workers), blocks_of(test, EVALUATION_BATCH)
         for number, worker in enumerate(self._workers):
             own_clients = {n: data_of(n) for n in range(number, n_clients, count)}
             own_blocks = {n: blocks[n] for n in range(number, len(blocks), count)}
-            self._send(worker, (task, own_clients, own_blocks))
+            self._send(worker, (local, own_clients, own_blocks))
 
     def begin(self, server: Server, fingerprint: str) -> None:
         pass
@@ -153,9 +163,9 @@ class ProcessPool:
         measured: list[tuple[int, Buffers]] = self._ask(("measure", t, w), "measuring batch norm's statistics")
         return [buffers for _, buffers in sorted(measured, key=lambda pair: pair[0])]
 
-    def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> tuple[float, float]:
+    def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> Evaluation:
         scores: list[Score] = self._ask(("evaluate", w, buffers), "evaluating the model")
-        return _total(scores, self._test_images)
+        return evaluation_of(scores, self._task)
 
     def figures(self) -> dict[str, Any]:
         return {}
@@ -198,6 +208,11 @@ class ProcessPool:
             worker.connection.send(message)
         except (BrokenPipeError, ConnectionResetError):
             raise _death(worker, "waiting for work") from None
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise WorkerError(
+                f"worker processes cannot receive a part of this run ({error}): define models, losses and data sets in "
+                "a module, not inside a function or as a lambda, or set workers = 0"
+            ) from None
 
 
 def _death(worker: _Worker, what: str) -> WorkerError:
@@ -221,11 +236,6 @@ def _has_started(worker: _Worker) -> bool:
         return worker.has_started or (worker.connection.poll() and worker.connection.recv()[0] == "started")
     except (EOFError, OSError):
         return False
-
-
-def _total(scores: Sequence[Score], images: int) -> tuple[float, float]:
-    ordered = sorted(scores, key=lambda score: score.block)  # sums of floats depend on their order
-    return sum(score.correct for score in ordered) / images, sum(score.loss_sum for score in ordered) / images
 
 
 def _serve(connection: Connection) -> None:

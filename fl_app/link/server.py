@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl_app.config import ConfigError, Settings
-from fl_app.core.client import Broadcast, ClientReport, Samples, Task
+from fl_app.core.client import Broadcast, ClientReport, LocalTraining
 from fl_app.core.models import Buffers, get_buffers
+from fl_app.core.samples import Samples
 from fl_app.core.server import Server
 from fl_app.engine.pool import DataOf, InProcess
 from fl_app.link import curve
@@ -64,8 +65,8 @@ class LinkWorkers(InProcess):
         self._status_at = 0.0
         self._bench = bench
 
-    def assign(self, task: Task, n_clients: int, data_of: DataOf, test: Samples) -> None:  # noqa: ARG002
-        super().assign(task, 0, data_of, test)  # the clients' data is theirs
+    def assign(self, local: LocalTraining, n_clients: int, data_of: DataOf, test: Samples) -> None:  # noqa: ARG002
+        super().assign(local, 0, data_of, test)  # the clients' data is theirs
         buffers = get_buffers(self._group.model)
         self._specs = {name: (buffer.dtype.name, buffer.shape) for name, buffer in buffers.items()}
 

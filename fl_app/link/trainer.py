@@ -59,7 +59,7 @@ class ModelTrainer:
 
         settings = settings_of(welcome).with_values(**{name: dict(values) for name, values in self.local.items()})
         prepared = prepare_client(settings, self.client)
-        self._group, self._welcome = ClientGroup(prepared.task, {self.client: prepared.samples}, {}), welcome
+        self._group, self._welcome = ClientGroup(prepared.local, {self.client: prepared.samples}, {}), welcome
         return prepared.d, prepared.fingerprint
 
     def work(self, work: Work) -> Result:

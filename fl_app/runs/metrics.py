@@ -36,9 +36,10 @@ class RoundFigures:
     train_seconds: float  # wall-clock time of waiting for the clients
     air_cpu_seconds: float  # processor time of the simulated air
     seconds: float  # wall-clock time of the whole round
-    # Older runs lack these two figures; downlink_bytes has a value only over the link.
+    # Older runs lack these figures; downlink_bytes has a value only over the link.
     absent_clients: int = 0  # number of clients that were not connected, missed the deadline, or were not heard
     downlink_bytes: int | None = None  # mean over the clients; the model itself has 4d bytes
+    test_figures: dict[str, float] | None = None  # the task's figures of merit besides the accuracy, by name
 
     def line(self) -> str:
         """Return the round as one line of JSON; infinities and NaN, which JSON lacks, become null."""
@@ -83,6 +84,8 @@ def summary(rows: Sequence[RoundFigures]) -> dict[str, Any]:
         "rounds": len(rows),
         "test_accuracy": accuracies[-1] if accuracies else None,
         "best_test_accuracy": max(accuracies, default=None),
+        "test_loss": last_known([row.test_loss for row in rows]),
+        "test_figures": next((row.test_figures for row in reversed(rows) if row.test_figures is not None), None),
         "loss": last_known([row.loss for row in rows]),
         "mean_aou": last.mean_aou,
         "max_aou": last.max_aou,

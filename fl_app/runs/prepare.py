@@ -1,45 +1,64 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make the parts of a run from its settings: data, partition, model, policy. The same settings make the same parts."""
+"""Make the parts of a run: data, partition, model, policy. The same settings and objects make the same parts."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from fl_app.config import ConfigError, Settings
-from fl_app.core.client import Samples, Task
-from fl_app.core.models import Buffers, build_model, get_buffers, get_parameters
+from fl_app.core.catalog import TASKS
+from fl_app.core.client import LocalTraining, placed
+from fl_app.core.models import Buffers, ModelFactory, ModelSpec, get_buffers, get_parameters
+from fl_app.core.samples import Samples
 from fl_app.core.selection import make_policy
 from fl_app.core.server import Server
 from fl_app.core.streams import stream
-from fl_app.data import Dataset, load_dataset, partition
-from fl_app.data.partition_plot import plot_partition
+from fl_app.core.task import Task
+from fl_app.core.torch_seed import seeded_torch
+from fl_app.data import load_dataset, partition
+from fl_app.data.data import Data, as_data, digest_of
+from oac_blocks.plugins import PluginError, call
+
+
+@dataclass(frozen=True, eq=False)
+class Objects:
+    """Hold parts of a run that a Python program gives as objects, in place of those that the settings name."""
+
+    model: ModelFactory | None = None
+    data: Data | None = None
+    parts: Sequence[NDArray[np.int64]] | None = None  # sample indices of each client
+    task: Task | None = None
+    policy: Any = None
+    air: Any = None
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """Hold all that the server needs to start round 0."""
 
-    task: Task
+    local: LocalTraining
     data_of: Callable[[int], Samples]  # makes a client's samples, so that only the process that trains it holds them
     test: Samples
     server: Server
     buffers: Buffers
     fingerprint: str  # identifies data, split and first weights: a run must not go on with others
     plot: Callable[[Path], None]  # draws the partition
+    model: nn.Module  # with the first weights
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedClient:
     """Hold all that one client needs to start."""
 
-    task: Task
+    local: LocalTraining
     samples: Samples
     d: int
     fingerprint: str  # equals the server's if both have the same data, split and first weights
@@ -49,113 +68,156 @@ class PreparedClient:
 class _Common:
     """Hold what server and clients both need."""
 
-    dataset: Dataset
+    data: Data
+    strata: NDArray[np.int64]
     parts: list[NDArray[np.int64]]
-    task: Task
-    w: NDArray[np.float32]
-    buffers: Buffers
+    local: LocalTraining
+    model: nn.Module
 
     def samples_of(self, client: int) -> Samples:
-        dataset, part = self.dataset, self.parts[client]
-        return Samples(dataset.normalise(dataset.train_images[part]), dataset.train_labels[part])
+        return self.data.train.samples(self.parts[client])
 
     def fingerprint(self) -> str:
-        return _fingerprint(self.dataset, self.parts, self.w)
+        return digest_of(self.data, self.parts, get_parameters(self.model))
 
 
-def prepare(settings: Settings) -> Prepared:
+def prepare(settings: Settings, objects: Objects | None = None) -> Prepared:
     """Prepare the server: data, model and policy. Clients that it trains itself get their samples from the result."""
-    common = _prepare_common(settings)
-    dataset, parts = common.dataset, common.parts
+    objects = objects or Objects()
+    common = _prepare_common(settings, objects)
+    data = common.data
+
+    def plot(path: Path) -> None:
+        from fl_app.data.partition_plot import plot_partition
+
+        plot_partition(common.strata, common.parts, path, data.class_names)
+
     return Prepared(
-        task=common.task,
+        local=common.local,
         data_of=common.samples_of,
-        test=Samples(dataset.normalise(dataset.test_images), dataset.test_labels),
-        server=_server(settings, common.w),
-        buffers=common.buffers,
+        test=data.test.all(),
+        server=_server(settings, get_parameters(common.model), objects.policy),
+        buffers=get_buffers(common.model),
         fingerprint=common.fingerprint(),
-        plot=lambda path: plot_partition(dataset.train_labels, parts, path, dataset.class_names),
+        plot=plot,
+        model=common.model,
     )
 
 
 def prepare_client(settings: Settings, client: int) -> PreparedClient:
-    """Prepare one client: its own samples and the task. It has no server, no air and no test set."""
-    common = _prepare_common(settings)
-    return PreparedClient(common.task, common.samples_of(client), common.w.size, common.fingerprint())
+    """Prepare one client: its own samples and its work. It has no server, no air and no test set."""
+    common = _prepare_common(settings, Objects())
+    d = get_parameters(common.model).size
+    return PreparedClient(common.local, common.samples_of(client), d, common.fingerprint())
 
 
-def _prepare_common(settings: Settings) -> _Common:
+def _prepare_common(settings: Settings, objects: Objects) -> _Common:
     seed, clients, device = settings.run.seed, settings.clients, _device(settings.run.device)
-    dataset = _load(settings)
-    parts = _split(settings, dataset)
-    model = build_model(
-        settings.model.name,
-        dataset.classes,
-        dataset.channels,
-        dataset.image_size,
-        settings.model.width,
-        seed=int(stream(seed, "init").integers(2**31)),
-    )
-    task = Task(
+    data = _load(settings, objects)
+    task = objects.task or _task(settings, data)
+    strata = task.strata(data.train.targets)
+    parts = _split(settings, strata) if objects.parts is None else _given_parts(objects.parts, len(strata), clients.n)
+    spec = ModelSpec(objects.model or settings.model.name, settings.model.args, data.facts(task))
+    model = spec.build(seed=int(stream(seed, "init").integers(2**31)))
+    _try(model, task, data, spec.title)
+    local = LocalTraining(
         seed=seed,
-        model_name=settings.model.name,
-        classes=dataset.classes,
-        channels=dataset.channels,
-        image_size=dataset.image_size,
-        width=settings.model.width,
+        model=spec,
+        task=task,
         H=clients.H,
         lr=clients.lr,
         batch_size=clients.batch_size,
-        scheme=settings.air.mode,
+        scheme=settings.air.scheme,
         abstain_below=clients.abstain_below,
         device=device,
         threads=settings.run.threads,
     )
-    return _Common(dataset, parts, task, get_parameters(model), get_buffers(model))
+    return _Common(data, strata, parts, local, model)
 
 
-def _server(settings: Settings, w: NDArray[np.float32]) -> Server:
+def _server(settings: Settings, w: NDArray[np.float32], policy: Any) -> Server:
     chosen, d = settings.selection, w.size
     k = chosen.entries(d)
-    policy = make_policy(
-        chosen.policy,
+    made = make_policy(
+        chosen.policy if policy is None else policy,
         d,
         k,
         k_m=round(chosen.k_m_ratio * k),
         r=min(d, round(chosen.r_ratio * k)),
         rng=stream(settings.run.seed, "policy"),
+        args=chosen.args,
     )
-    return Server(w, policy, settings.server.lr, settings.air.scheme)
+    return Server(w, made, settings.server.lr, settings.air.scheme)
 
 
-def _load(settings: Settings) -> Dataset:
+def _load(settings: Settings, objects: Objects) -> Data:
     """Load the data set, or a random part of it that depends on the seed alone."""
-    data, seed = settings.data, settings.run.seed
-    dataset = load_dataset(data.name, data.root or None, download=data.download)
-    if 0 < data.limit < len(dataset.train_labels):
-        kept = np.sort(stream(seed, "limit").permutation(len(dataset.train_labels))[: data.limit])
-        dataset = replace(dataset, train_images=dataset.train_images[kept], train_labels=dataset.train_labels[kept])
-    if 0 < data.test_limit < len(dataset.test_labels):
-        kept = np.sort(stream(seed, "test limit").permutation(len(dataset.test_labels))[: data.test_limit])
-        dataset = replace(dataset, test_images=dataset.test_images[kept], test_labels=dataset.test_labels[kept])
-    return dataset
+    chosen, seed = settings.data, settings.run.seed
+    if objects.data is not None:
+        data = objects.data
+    else:
+        loaded = load_dataset(chosen.name, chosen.root or None, download=chosen.download, args=chosen.args)
+        data = as_data(loaded, f"[data] name = {chosen.name!r}")
+    train = _limited(len(data.train), chosen.limit, stream(seed, "limit"))
+    test = _limited(len(data.test), chosen.test_limit, stream(seed, "test limit"))
+    return data if train is None and test is None else data.subset(train, test)
 
 
-def _split(settings: Settings, dataset: Dataset) -> list[NDArray[np.int64]]:
-    data, n, samples = settings.data, settings.clients.n, len(dataset.train_labels)
+def _limited(samples: int, limit: int, rng: np.random.Generator) -> NDArray[np.int64] | None:
+    """Draw `limit` of the samples; None if all of them are used."""
+    return np.sort(rng.permutation(samples)[:limit]) if 0 < limit < samples else None
+
+
+def _task(settings: Settings, data: Data) -> Task:
+    chosen = settings.task
+    if not chosen.name:
+        return data.task
+    try:
+        factory = TASKS.load(chosen.name)
+    except PluginError as error:
+        raise PluginError(f"[task] name = {error}") from None
+    task = call(factory, f"[task] name = {chosen.name!r}", chosen.args, {})
+    if not isinstance(task, Task):
+        raise PluginError(f"[task] name = {chosen.name!r}: it must make a Task, not {type(task).__name__}")
+    return task
+
+
+def _split(settings: Settings, strata: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    data, n, samples = settings.data, settings.clients.n, len(strata)
     if n > samples:
-        raise ConfigError(f"[clients] n = {n}: there are only {samples} training images, and no client may be empty")
+        raise ConfigError(f"[clients] n = {n}: there are only {samples} training samples, and no client may be empty")
     rng = stream(settings.run.seed, "partition")
-    return partition(dataset.train_labels, n, data.partition, rng, data.alpha, data.shards_per_client)
+    return partition(strata, n, data.partition, rng, data.alpha, data.shards_per_client)
 
 
-def _fingerprint(dataset: Dataset, parts: Sequence[NDArray[np.int64]], w: NDArray[np.float32]) -> str:
-    # Mean and standard deviation depend on every pixel: they stand for the images, so that no image is hashed.
-    digest = hashlib.sha256(repr((dataset.name, dataset.mean, dataset.std)).encode())
-    for labels_or_indices in (dataset.train_labels, dataset.test_labels, *parts):
-        digest.update(labels_or_indices.tobytes())
-    digest.update(w.tobytes())
-    return digest.hexdigest()
+def _given_parts(given: Sequence[NDArray[np.int64]], samples: int, n_clients: int) -> list[NDArray[np.int64]]:
+    parts = [np.asarray(part, np.int64) for part in given]
+    if len(parts) != n_clients:
+        raise ConfigError(f"partition has {len(parts)} lists of indices, but there are {n_clients} clients")
+    for client, part in enumerate(parts):
+        if part.ndim != 1 or not part.size or part.min() < 0 or part.max() >= samples:
+            raise ConfigError(f"partition of client {client} must be one or more indices in 0..{samples - 1}")
+    return parts
+
+
+def _try(model: nn.Module, task: Task, data: Data, title: str) -> None:
+    """Pass one training sample through the model and the loss, so that a misfit is named before the run starts."""
+    first = np.zeros(1, np.int64)
+    inputs, targets = placed(data.train.samples(first).batch(first, np.random.default_rng(0)), model)
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad(), seeded_torch(0):
+            task.loss(model(inputs), targets)
+    except Exception as error:
+        told = " ".join(str(error).split())
+        raise ConfigError(
+            f"{title} does not fit [data] name = {data.name!r} with the task {task.name}: inputs of shape "
+            f"{tuple(inputs.shape[1:])} and targets of shape {tuple(targets.shape[1:])} give {type(error).__name__}: "
+            f"{told}"
+        ) from error
+    finally:
+        model.train(was_training)
 
 
 def _device(name: str) -> str:

@@ -4,24 +4,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
-from fl_app.air import make_air
 from fl_app.air.base import Air, Unseen, Uplink
+from fl_app.air.make import checked_air, make_air
 from fl_app.air.votes import vote_error_rate
 from fl_app.config import RunSection, Settings
-from fl_app.core.client import Broadcast, ClientReport
+from fl_app.core.client import Broadcast, ClientReport, Evaluation
 from fl_app.core.models import Buffers, average_buffers
 from fl_app.core.server import Server
 from fl_app.engine.pool import Workers, make_workers
 from fl_app.runs.checkpoints import Checkpoint
 from fl_app.runs.events import Events
 from fl_app.runs.metrics import RoundFigures, rows_from, summary
-from fl_app.runs.prepare import Prepared, prepare
+from fl_app.runs.prepare import Objects, Prepared, prepare
 from fl_app.runs.run_folder import RunError, RunFolder
 from oac_blocks.errors import OacError
 
@@ -36,9 +37,10 @@ class TrainingError(OacError, RuntimeError):
 class Training:
     """Hold the state of a run between two rounds, and play one round after the other."""
 
-    def __init__(self, server: Server, workers: Workers, air: Air, buffers: Buffers, n_clients: int) -> None:
-        self.server, self.workers, self.air, self.buffers = server, workers, air, buffers
-        self.n_clients = n_clients
+    workers: Workers  # they compute the clients, and are there while rounds are played
+
+    def __init__(self, server: Server, air: Air, buffers: Buffers, n_clients: int) -> None:
+        self.server, self.air, self.buffers, self.n_clients = server, air, buffers, n_clients
         self.rows: list[RoundFigures] = []
         self.lost_in_a_row = 0
 
@@ -61,7 +63,7 @@ class Training:
         else:
             server.skip()
             self.lost_in_a_row += 1
-        accuracy, test_loss = self._evaluate(t) if evaluate else (None, None)
+        tested = self._evaluate(t) if evaluate else None
         errors, compared = self._vote_errors(sending, uplink) if uplink is not None else (0, 0)
         dropped = len(reports) - len(sending)
         heard = uplink.heard.size if uplink is not None else 0
@@ -69,8 +71,8 @@ class Training:
             round=t,
             k=k,
             loss=_finite(float(np.mean([report.loss for report in sending]))) if sending else None,
-            test_accuracy=accuracy,
-            test_loss=_finite(test_loss),
+            test_accuracy=tested.figures.get("accuracy") if tested else None,
+            test_loss=_finite(tested.loss) if tested else None,
             mean_aou=float(server.age.mean()),
             max_aou=int(server.age.max()),
             participation=float(np.count_nonzero(server.times_sent > 1) / server.d),
@@ -85,6 +87,7 @@ class Training:
             train_seconds=train_seconds,
             air_cpu_seconds=air_cpu_seconds,
             seconds=time.perf_counter() - started,
+            test_figures=_further_figures(tested),
             **self.workers.figures(),
         )
         self.rows.append(row)
@@ -104,8 +107,8 @@ class Training:
         entries = uplink.entries_of_heard()
         return vote_error_rate(np.stack(known)[:, entries], uplink.received[entries]) if entries.any() else (0, 0)
 
-    def _evaluate(self, t: int) -> tuple[float, float]:
-        """Return accuracy and loss on the test set, with the batch-norm statistics that the clients measure now."""
+    def _evaluate(self, t: int) -> Evaluation:
+        """Evaluate the model on the test set, with the batch-norm statistics that the clients measure now."""
         if self.buffers:
             measured = self.workers.measure(t, self.server.w)
             finite = [own for own in measured if all(np.isfinite(buffer).all() for buffer in own.values())]
@@ -135,6 +138,73 @@ class Training:
         }
         self.lost_in_a_row = state["lost_in_a_row"]
         self.rows = rows_from(state["rows"])
+
+
+class Run:
+    """Hold a run in memory: its parts, made from settings and objects, and the state of its training.
+
+    Parameters
+    ----------
+    settings
+        Settings of the run.
+    objects
+        Parts that a Python program gives, in place of those that the settings name.
+    workers
+        Compute the clients; by default processes on this machine, which start while the parts are made.
+    air
+        By default the air that the settings name, or the object's.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        objects: Objects | None = None,
+        workers: Workers | None = None,
+        air: Air | None = None,
+    ) -> None:
+        self.settings, objects = settings, objects or Objects()
+        self._workers: Workers | None = workers or self._make_workers()
+        try:
+            self.prepared = prepare(settings, objects)
+            n_clients = settings.clients.n
+            if air is None and objects.air is not None:
+                air = checked_air(objects.air, settings.air, n_clients, "air")
+            air = air or make_air(
+                settings.air, n_clients, settings.run.seed, settings.radios, settings.link.min_clients
+            )
+            self.training = Training(self.prepared.server, air, self.prepared.buffers, n_clients)
+        except BaseException:
+            self._workers.close()
+            raise
+
+    def restore(self, checkpoint: Checkpoint, where: str) -> None:
+        """Go on from a checkpoint; RunError if it is of other data or other first weights."""
+        if checkpoint.state["fingerprint"] != self.prepared.fingerprint:
+            raise RunError(f"{where} was trained on other data or other first weights than its config.toml gives")
+        self.training.restore(checkpoint)
+        self.training.rows = rows_of_a_longer_run(self.training.rows, self.settings.run)
+
+    @contextmanager
+    def playing(self) -> Iterator[Training]:
+        """Start the workers and open the air, so that rounds can be played; both are closed at the end."""
+        prepared, training = self.prepared, self.training
+        workers, self._workers = self._workers or self._make_workers(), None
+        try:
+            workers.assign(prepared.local, self.settings.clients.n, prepared.data_of, prepared.test)
+            training.workers = workers
+            with training.air:
+                workers.begin(training.server, prepared.fingerprint)
+                yield training
+        finally:
+            workers.close()
+
+    def close(self) -> None:
+        """Close the workers, if no round was played."""
+        if self._workers is not None:
+            self._workers.close()
+
+    def _make_workers(self) -> Workers:
+        return make_workers(self.settings.run.workers, self.settings.clients.n)
 
 
 def train(
@@ -173,25 +243,31 @@ def train(
     """
     result = folder.read_result()
     if result is not None and result["rounds"] == settings.run.rounds:
+        if workers is not None:
+            workers.close()
         return result
+    return train_run(Run(settings, workers=workers, air=air), folder, on_round, should_stop, before_keeping)
+
+
+def train_run(
+    run: Run,
+    folder: RunFolder,
+    on_round: Callable[[RoundFigures], None] = lambda _row: None,
+    should_stop: Callable[[], bool] = lambda: False,
+    before_keeping: Callable[[], None] = lambda: None,
+) -> dict[str, Any] | None:
+    """Train a run that is in memory, as `train` does, from the folder's latest checkpoint or from the run's own state.
+
+    The run goes on from whichever has more rounds.
+    """
     checkpoint = folder.latest()
-    workers = workers or make_workers(settings.run.workers, settings.clients.n)
     try:
-        prepared = prepare(settings)
-        if checkpoint is not None and checkpoint.state["fingerprint"] != prepared.fingerprint:
-            raise RunError(f"{folder.path} was trained on other data or other first weights than its config.toml gives")
-        workers.assign(prepared.task, settings.clients.n, prepared.data_of, prepared.test)
-        n_clients = settings.clients.n
-        air = air or make_air(settings.air, n_clients, settings.run.seed, settings.radios, settings.link.min_clients)
-        training = Training(prepared.server, workers, air, prepared.buffers, n_clients)
-        if checkpoint is not None:
-            training.restore(checkpoint)
-            training.rows = rows_of_a_longer_run(training.rows, settings.run)
-        with air:
-            workers.begin(training.server, prepared.fingerprint)
-            return _train_on(settings, folder, prepared, training, on_round, should_stop, before_keeping)
+        if checkpoint is not None and checkpoint.rounds_done > len(run.training.rows):
+            run.restore(checkpoint, str(folder.path))
+        with run.playing() as training:
+            return _train_on(run.settings, folder, run.prepared, training, on_round, should_stop, before_keeping)
     finally:
-        workers.close()
+        run.close()
 
 
 def _train_on(
@@ -264,6 +340,12 @@ def result_of(settings: Settings, folder: RunFolder, server: Server, rows: Seque
         "k": server.policy.k,
         **summary(rows),
     }
+
+
+def _further_figures(tested: Evaluation | None) -> dict[str, float] | None:
+    """Return the task's figures of merit besides the accuracy, which has a place of its own; None if there is none."""
+    figures = {name: value for name, value in tested.figures.items() if name != "accuracy"} if tested else {}
+    return figures or None
 
 
 def _finite(value: float | None) -> float | None:

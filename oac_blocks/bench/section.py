@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic.fields import FieldInfo
 
 from oac_blocks.errors import OacError
+from oac_blocks.plugins import Registry
 
 NONE = "none"  # TOML has no null; this word stands for it where a key allows None, as in snr_db = "none"
 LONG_LIST = 12  # an error lists all allowed names up to this many, and only the nearest one beyond
@@ -123,6 +124,14 @@ def nearest(given: str, allowed: Sequence[str]) -> str:
     if close and len(allowed) > LONG_LIST:
         return f"did you mean {close[0]!r}?"
     return (f"did you mean {close[0]!r}? " if close else "") + f"There are {', '.join(allowed)}"
+
+
+def known_name(registry: Registry[Any], name: str) -> str:
+    """Return the name that a registry has for a part, or an import string as it is; ValueError with a hint."""
+    try:
+        return registry.canonical(name)
+    except ValueError as error:
+        raise ValueError(str(error) if ":" in name else nearest(name, registry.names())) from None
 
 
 def _ask(message: str) -> str:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fl_app.air import AIR_NAMES
 from fl_app.config import ConfigError, DataSection, ModelSection, check, find_config, load_settings
-from fl_app.core.models import MODEL_NAMES
+from fl_app.core.catalog import MODELS
 from fl_app.core.selection import POLICY_NAMES
 from fl_app.data import PARTITION_NAMES, dataset_names
 from fl_app.toml_text import parse_value, to_toml
@@ -79,7 +79,7 @@ def test_all_faults_are_named_at_once():
 def test_names_are_those_of_the_packages():
     assert [DataSection(name=name).name for name in dataset_names()] == list(dataset_names())
     assert get_args(DataSection.model_fields["partition"].annotation) == PARTITION_NAMES
-    assert get_args(ModelSection.model_fields["name"].annotation) == MODEL_NAMES
+    assert [ModelSection(name=name).name for name in MODELS.names()] == list(MODELS.names())
 
 
 changes = st.fixed_dictionaries(

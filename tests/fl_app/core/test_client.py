@@ -6,8 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from fl_app.core.client import Broadcast, ClientGroup, Samples, Task, fast_layout, local_update
-from fl_app.core.models import build_model, get_buffers, get_gradients, get_parameters, set_parameters
+from fl_app.core.client import Broadcast, ClientGroup, LocalTraining, local_update
+from fl_app.core.models import ModelSpec, build_model, get_buffers, get_gradients, get_parameters, set_parameters
+from fl_app.core.networks import layout_of
+from fl_app.core.samples import ArraySamples
+from fl_app.core.task import Classification
 from oac_blocks.dsp.waveform.schemes import scheme_named
 
 CLASSES = 4
@@ -16,17 +19,14 @@ CLASSES = 4
 def make_samples(n, seed=0, channels=1):
     rng = np.random.default_rng(seed)
     images = rng.normal(size=(n, channels, 8, 8)).astype(np.float32)
-    return Samples(images, rng.integers(0, CLASSES, n))
+    return ArraySamples(images, rng.integers(0, CLASSES, n))
 
 
-def make_task(**changes):
+def make_local(**changes):
     values = {
         "seed": 7,
-        "model_name": "cnn",
-        "classes": CLASSES,
-        "channels": 1,
-        "image_size": 8,
-        "width": 4,
+        "model": ModelSpec("cnn", facts={"classes": CLASSES, "in_channels": 1, "image_size": 8}),
+        "task": Classification(),
         "H": 2,
         "lr": 0.05,
         "batch_size": 6,
@@ -35,7 +35,7 @@ def make_task(**changes):
         "device": "cpu",
         "threads": 1,
     }
-    return Task(**{**values, **changes})
+    return LocalTraining(**{**values, **changes})
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -59,7 +59,7 @@ def test_update_is_the_sum_of_the_gradients_along_the_way(model):
     total, loss = local_update(model, data, w, H, lr, 5, np.random.default_rng(1))
     here, expected = w.copy(), np.zeros_like(w)
     for _ in range(H):
-        gradient = plain_gradient(model, here, data.images, data.labels)
+        gradient = plain_gradient(model, here, data.inputs, data.targets)
         expected += gradient
         here = here - np.float32(lr) * gradient
     np.testing.assert_allclose(total, expected, rtol=1e-3, atol=1e-5)
@@ -76,7 +76,7 @@ def test_batches_come_from_the_generator_alone(model):
 def test_client_with_less_than_a_batch_uses_all_it_has(model):
     data, w = make_samples(3), get_parameters(model)
     total, _ = local_update(model, data, w, 1, 0.1, 50, np.random.default_rng(1))
-    np.testing.assert_allclose(total, plain_gradient(model, w, data.images, data.labels), rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(total, plain_gradient(model, w, data.inputs, data.targets), rtol=1e-3, atol=1e-6)
 
 
 def test_analog_payload_is_the_selected_entries():
@@ -105,9 +105,9 @@ def reports_of(task, clients, w, t=5):
 
 def test_report_depends_on_neither_group_nor_order(model):
     data, w = {n: make_samples(20, n) for n in range(4)}, get_parameters(model)
-    together = reports_of(make_task(), data, w)
-    alone = reports_of(make_task(), {2: data[2]}, w)
-    backwards = reports_of(make_task(), dict(reversed(data.items())), w)
+    together = reports_of(make_local(), data, w)
+    alone = reports_of(make_local(), {2: data[2]}, w)
+    backwards = reports_of(make_local(), dict(reversed(data.items())), w)
     np.testing.assert_array_equal(alone[2].payload, together[2].payload)
     for n in data:
         np.testing.assert_array_equal(backwards[n].payload, together[n].payload)
@@ -116,15 +116,16 @@ def test_report_depends_on_neither_group_nor_order(model):
 
 def test_client_without_finite_gradients_has_nothing_to_send(model):
     good, bad = make_samples(20), make_samples(20)
-    bad.images[:, 0, 3, 3] = np.nan
-    reports = reports_of(make_task(), {0: bad, 1: good}, get_parameters(model))
+    bad.inputs[:, 0, 3, 3] = np.nan
+    reports = reports_of(make_local(), {0: bad, 1: good}, get_parameters(model))
     assert reports[0].payload is None
-    alone = reports_of(make_task(), {1: good}, get_parameters(model))
+    alone = reports_of(make_local(), {1: good}, get_parameters(model))
     np.testing.assert_array_equal(reports[1].payload, alone[1].payload)
 
 
 def test_batch_norm_is_measured_by_each_client_on_its_own_data():
-    task = make_task(model_name="resnet18", channels=3)
+    facts = {"classes": CLASSES, "in_channels": 3, "image_size": 8}
+    task = make_local(model=ModelSpec("resnet18", {"width": 4}, facts))
     model = build_model("resnet18", CLASSES, 3, 8, width=4)
     data = {n: make_samples(20, n, channels=3) for n in range(2)}
     w = get_parameters(model)
@@ -140,5 +141,5 @@ def test_batch_norm_is_measured_by_each_client_on_its_own_data():
 
 @pytest.mark.parametrize(("width", "layout"), [(15, torch.contiguous_format), (16, torch.channels_last)])
 def test_narrow_resnets_keep_clear_of_onednn_s_fault(width, layout):
-    assert fast_layout(build_model("resnet18", CLASSES, 3, 8, width=width)) is layout
-    assert fast_layout(build_model("cnn", CLASSES, 1, 8)) is torch.channels_last
+    assert layout_of(build_model("resnet18", CLASSES, 3, 8, width=width)) is layout
+    assert layout_of(build_model("cnn", CLASSES, 1, 8)) is torch.channels_last

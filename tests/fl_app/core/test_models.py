@@ -98,7 +98,7 @@ def test_weights_start_as_torchvision_starts_them():
         ({"classes": 1}, "classes must be 2 or more, not 1"),
         ({"in_channels": 0}, "in_channels must be 1 or more, not 0"),
         ({"image_size": 7}, "image_size must be 8 or more, not 7"),
-        ({"width": 0}, "width must be 1 or more, not 0"),
+        ({"name": "resnet18", "width": 0}, "width must be 1 or more, not 0"),
     ],
 )
 def test_bad_arguments_are_named(arguments, message):

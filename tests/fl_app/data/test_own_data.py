@@ -4,16 +4,18 @@
 import pytest
 
 from fl_app.config import ConfigError
-from fl_app.data import register_dataset, registry
+from fl_app.data import register_dataset
+from fl_app.data.registry import DATASETS
 from fl_app.runs.run_folder import RunFolder
 from fl_app.runs.train import train
 from tests.fl_app.data.stripes import load_stripes
 
 
 @pytest.fixture
-def _stripes(monkeypatch):
-    monkeypatch.setattr(registry, "_LOADERS", dict(registry._LOADERS))
+def _stripes():
     register_dataset("stripes", load_stripes)
+    yield
+    DATASETS.unregister("stripes")
 
 
 @pytest.mark.usefixtures("_stripes")

@@ -10,18 +10,17 @@ import numpy as np
 import pytest
 import torch
 
-from fl_app.core.client import Broadcast, Samples, Task
-from fl_app.core.models import build_model, get_parameters
+from fl_app.core.client import Broadcast, LocalTraining
+from fl_app.core.models import ModelSpec, build_model, get_parameters
+from fl_app.core.samples import ArraySamples
+from fl_app.core.task import Classification
 from fl_app.engine.pool import InProcess, ProcessPool, WorkerError, make_workers
 from tests.support.paths import ROOT
 
-TASK = Task(
+LOCAL = LocalTraining(
     seed=7,
-    model_name="cnn",
-    classes=4,
-    channels=1,
-    image_size=8,
-    width=4,
+    model=ModelSpec("cnn", facts={"classes": 4, "in_channels": 1, "image_size": 8}),
+    task=Classification(),
     H=2,
     lr=0.05,
     batch_size=6,
@@ -41,7 +40,7 @@ def one_thread():
 
 def make_samples(n, seed):
     rng = np.random.default_rng(seed)
-    return Samples(rng.normal(size=(n, 1, 8, 8)).astype(np.float32), rng.integers(0, 4, n))
+    return ArraySamples(rng.normal(size=(n, 1, 8, 8)).astype(np.float32), rng.integers(0, 4, n))
 
 
 CLIENTS = [make_samples(20 + n, n) for n in range(5)]
@@ -63,7 +62,7 @@ def pool():
 def test_any_number_of_processes_gives_the_same_bits(pool):
     results = []
     for workers in (InProcess(), pool):
-        workers.assign(TASK, 5, CLIENTS.__getitem__, TEST)
+        workers.assign(LOCAL, 5, CLIENTS.__getitem__, TEST)
         message = broadcast()
         reports = workers.train(message)
         assert [report.client for report in reports] == list(range(5))
@@ -83,7 +82,7 @@ def test_no_more_processes_than_clients():
 
 
 def test_dead_process_is_named(pool):
-    pool.assign(TASK, 5, CLIENTS.__getitem__, TEST)
+    pool.assign(LOCAL, 5, CLIENTS.__getitem__, TEST)
     pool.train(broadcast())
     victim = pool._workers[1].process
     os.kill(victim.pid, signal.SIGKILL)
@@ -93,13 +92,11 @@ def test_dead_process_is_named(pool):
 
 
 SCRIPT = """
-import numpy as np
-from fl_app.core.client import Samples
 from fl_app.engine.pool import make_workers
-from tests.fl_app.engine.test_workers import CLIENTS, TASK, TEST, broadcast
+from tests.fl_app.engine.test_workers import CLIENTS, LOCAL, TEST, broadcast
 
 workers = make_workers(1, 1)
-workers.assign(TASK, 1, CLIENTS.__getitem__, TEST)
+workers.assign(LOCAL, 1, CLIENTS.__getitem__, TEST)
 workers.train(broadcast())
 """
 
@@ -117,15 +114,17 @@ def test_script_without_a_main_guard_is_told_what_is_missing(tmp_path):
 
 
 def test_failure_in_a_process_brings_its_traceback(pool):
-    broken = Samples(np.zeros((20, 3, 8, 8), np.float32), np.zeros(20, np.int64))  # three channels for a model of one
-    pool.assign(TASK, 5, lambda n: broken if n == 3 else CLIENTS[n], TEST)
+    broken = ArraySamples(
+        np.zeros((20, 3, 8, 8), np.float32), np.zeros(20, np.int64)
+    )  # three channels for a model of one
+    pool.assign(LOCAL, 5, lambda n: broken if n == 3 else CLIENTS[n], TEST)
     with pytest.raises(WorkerError, match=r"(?s)failed while training round 3.*Traceback.*channels"):
         pool.train(broadcast())
 
 
 def test_processes_ignore_what_ctrl_c_sends_to_the_group_and_end_with_the_pool():
     pool = ProcessPool(2)
-    pool.assign(TASK, 5, CLIENTS.__getitem__, TEST)
+    pool.assign(LOCAL, 5, CLIENTS.__getitem__, TEST)
     pool.train(broadcast())
     processes = [worker.process for worker in pool._workers]
     for process in processes:

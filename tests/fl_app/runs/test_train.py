@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fl_app.air.simulation.fading import FadingAir
-from fl_app.core.client import Samples
+from fl_app.core.samples import ArraySamples
 from fl_app.runs import prepare as preparation
 from fl_app.runs import train as training
 from fl_app.runs.run_folder import RunError, RunFolder
@@ -125,12 +125,12 @@ def test_figures_of_the_rounds(run, tiny):
 def with_bad_client(monkeypatch, spoil):
     """Runs get clients whose images `spoil` (client number, images) has changed."""
 
-    def prepare(settings):
-        prepared = preparation.prepare(settings)
+    def prepare(settings, objects):
+        prepared = preparation.prepare(settings, objects)
 
         def data_of(client):
             data = prepared.data_of(client)
-            return Samples(spoil(client, data.images), data.labels)
+            return ArraySamples(spoil(client, data.inputs), data.targets)
 
         return dataclasses.replace(prepared, data_of=data_of)
 

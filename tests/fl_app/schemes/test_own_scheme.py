@@ -11,14 +11,16 @@ from fl_app.link.wire import Message
 from fl_app.runs.run_folder import RunFolder
 from fl_app.runs.train import train
 from fl_app.selection import make_policy
-from oac_blocks.dsp.waveform.schemes import register_scheme, registry
+from oac_blocks.dsp.waveform.schemes import register_scheme
+from oac_blocks.dsp.waveform.schemes.registry import SCHEMES
 from tests.fl_app.schemes.ternary import Ternary
 
 
 @pytest.fixture(autouse=True)
-def _registered(monkeypatch):
-    monkeypatch.setattr(registry, "_SCHEMES", dict(registry._SCHEMES))
-    register_scheme(Ternary())
+def _registered():
+    scheme = register_scheme(Ternary())
+    yield
+    SCHEMES.unregister(scheme.name)
 
 
 airs = pytest.mark.parametrize("air", ["ideal", "fading", "waveform"])

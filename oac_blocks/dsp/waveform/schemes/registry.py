@@ -3,36 +3,53 @@
 
 from __future__ import annotations
 
-from oac_blocks.dsp.checks import require
-from oac_blocks.dsp.waveform.schemes.amplitudes import Analog
-from oac_blocks.dsp.waveform.schemes.base import Scheme
-from oac_blocks.dsp.waveform.schemes.majority_vote import MajorityVote
+from typing import Any
 
-_SCHEMES: dict[str, Scheme] = {}
-_ALIASES = {"fsk-mv": "onebit"}
+from oac_blocks.dsp.checks import require
+from oac_blocks.dsp.waveform.schemes.base import Scheme
+from oac_blocks.plugins import PluginError, Registry
+
+# The parts are schemes, or classes of schemes that take no arguments.
+SCHEMES: Registry[Any] = Registry(
+    "scheme",
+    "gr_oac.schemes",
+    {
+        "onebit": "oac_blocks.dsp.waveform.schemes.majority_vote:MajorityVote",
+        "analog": "oac_blocks.dsp.waveform.schemes.amplitudes:Analog",
+    },
+    aliases={"fsk-mv": "onebit"},
+)
+_made: dict[str, Scheme] = {}
 
 
 def register_scheme(scheme: Scheme) -> Scheme:
-    """Register a scheme by its name and return it; raise ValueError if another scheme has this name."""
-    known = _SCHEMES.get(scheme.name)
-    taken = known is not None and type(known) is not type(scheme)
-    require(not taken and scheme.name not in _ALIASES, "name of a scheme", repr(scheme.name), "a name that is free")
-    _SCHEMES[scheme.name] = scheme
+    """Register a scheme by its name in this process and return it; ValueError if another scheme has this name."""
+    SCHEMES.register(scheme.name, scheme)
     return scheme
 
 
 def scheme_named(name: str) -> Scheme:
-    """Return the scheme of this name; raise ValueError if there is none."""
-    scheme = _SCHEMES.get(_ALIASES.get(name, name))
-    require(scheme is not None, "mode", repr(name), f"one of {', '.join(scheme_names())}")
-    assert scheme is not None
-    return scheme
+    """Return the scheme of this name or import string; raise ValueError if there is none."""
+    require(isinstance(name, str), "scheme", repr(name), "a name")
+    name = SCHEMES.canonical(name)
+    part = SCHEMES.load(name)
+    if isinstance(part, Scheme):
+        return part
+    if name not in _made:
+        _made[name] = _instance(part, name)
+    return _made[name]
 
 
 def scheme_names() -> tuple[str, ...]:
-    """Return the names of all schemes, in the order in which they were registered."""
-    return tuple(_SCHEMES)
+    """Return the names of all schemes, those of gr-oac first."""
+    return SCHEMES.names()
 
 
-for _scheme in (MajorityVote(), Analog()):
-    register_scheme(_scheme)
+def _instance(part: Any, name: str) -> Scheme:
+    """Make the scheme of a class. A scheme that an import string or an entry point names goes by that name."""
+    made = part() if isinstance(part, type) and issubclass(part, Scheme) else None
+    if made is None:
+        raise PluginError(f"[air] scheme = {name!r}: this must be a subclass of Scheme, or a Scheme, not {part!r}")
+    if made.name != name:
+        made.name = name  # what other processes and machines look it up by
+    return made
