@@ -160,8 +160,8 @@ def client(
         from fl_app.link.caller import Caller
         from fl_app.link.client import STOPPED, Client
         from fl_app.link.keys import client_keys
-        from fl_app.link.run_hash import config_hash
         from fl_app.link.trainer import ModelTrainer, RandomVoter, Trainer
+        from fl_app.runs.run_hash import config_hash
 
         local: dict[str, dict[str, Any]] = {"run": {"workers": 0}}
         if data_root is not None:

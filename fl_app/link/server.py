@@ -25,10 +25,10 @@ from fl_app.link import curve
 from fl_app.link.desk import Desk
 from fl_app.link.downlink import change_of, checksum_of, whole_model
 from fl_app.link.router import LinkError, RouterLink
-from fl_app.link.run_hash import config_hash
 from fl_app.link.terms import ClientAnswer, Job, JobKind, Terms
 from fl_app.runs.metrics import RoundFigures
 from fl_app.runs.run_folder import RunFolder
+from fl_app.runs.run_hash import config_hash
 from fl_app.runs.train import train
 
 if TYPE_CHECKING:

@@ -72,6 +72,14 @@ def without_times(row: RoundFigures) -> dict[str, Any]:
     return {key: value for key, value in asdict(row).items() if key not in TIMING_KEYS}
 
 
+def numbers_of(row: RoundFigures) -> dict[str, float]:
+    """Return the figures that a round measured, as numbers by name, without the round's own number."""
+    values = {**asdict(row), **(row.test_figures or {})}
+    return {
+        name: value for name, value in values.items() if name not in ("round", "test_figures") and value is not None
+    }
+
+
 def summary(rows: Sequence[RoundFigures]) -> dict[str, Any]:
     """Summarise a run: the state after the last round, and sums over all rounds."""
     if not rows:

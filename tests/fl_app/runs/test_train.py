@@ -10,9 +10,10 @@ import torch
 from fl_app.air.simulation.fading import FadingAir
 from fl_app.core.samples import ArraySamples
 from fl_app.runs import prepare as preparation
-from fl_app.runs import train as training
+from fl_app.runs import run as training
+from fl_app.runs.run import TrainingError
 from fl_app.runs.run_folder import RunError, RunFolder
-from fl_app.runs.train import TrainingError, train
+from fl_app.runs.train import train
 from tests.support.runs import assert_same_run
 
 

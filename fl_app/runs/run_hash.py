@@ -8,7 +8,7 @@ import hashlib
 from fl_app.config import Settings
 
 # Settings that each machine chooses for itself: where and how it computes.
-_LOCAL = {"run": ("workers", "threads", "device", "out"), "data": ("root", "download")}
+_LOCAL = {"run": ("workers", "threads", "device", "loggers", "out"), "data": ("root", "download")}
 
 
 def config_hash(settings: Settings) -> str:
