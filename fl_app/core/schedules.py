@@ -27,7 +27,7 @@ SCHEDULES = ("constant", "step", "exponential", "cosine")
 
 
 @dataclass(frozen=True)
-class Schedule:
+class RateSchedule:
     """Give the learning rate of each round.
 
     Parameters
@@ -49,7 +49,7 @@ class Schedule:
 
     Examples
     --------
-    >>> halving = Schedule(0.08, rounds=6, name="step", factor=0.5, every=2, warmup=1)
+    >>> halving = RateSchedule(0.08, rounds=6, name="step", factor=0.5, every=2, warmup=1)
     >>> [halving.rate(t) for t in range(6)]
     [0.04, 0.08, 0.08, 0.04, 0.04, 0.02]
     """

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.optim import lr_scheduler
 
-from fl_app.core.schedules import SCHEDULES, Schedule
+from fl_app.core.schedules import SCHEDULES, RateSchedule
 
 BASE, ROUNDS, FACTOR, EVERY, FLOOR = 0.05, 40, 0.7, 6, 0.002
 
 
 def schedule(name, warmup=0):
-    return Schedule(BASE, ROUNDS, name, FACTOR, EVERY, FLOOR, warmup)
+    return RateSchedule(BASE, ROUNDS, name, FACTOR, EVERY, FLOOR, warmup)
 
 
 def torch_s(name, warmup):
@@ -50,7 +50,7 @@ def test_rates_are_torch_s(name, warmup):
 
 
 def test_a_constant_rate_has_the_bits_of_the_setting():
-    assert {Schedule(0.01, 7).rate(t) for t in range(7)} == {0.01}
+    assert {RateSchedule(0.01, 7).rate(t) for t in range(7)} == {0.01}
 
 
 def test_a_cosine_stays_at_its_end():
@@ -69,7 +69,7 @@ def test_a_cosine_stays_at_its_end():
 )
 def test_a_rate_rises_to_the_base_and_never_again(base, rounds, name, factor, every, share, data):
     warmup = data.draw(st.integers(0, rounds - 1))
-    one = Schedule(base, rounds, name, factor, every, base * share, warmup)
+    one = RateSchedule(base, rounds, name, factor, every, base * share, warmup)
     rates = [one.rate(t) for t in range(rounds)]
     assert rates[warmup] == pytest.approx(base)
     assert all(0 <= rate <= base * (1 + 1e-12) for rate in rates)
@@ -91,7 +91,7 @@ def test_a_rate_rises_to_the_base_and_never_again(base, rounds, name, factor, ev
 )
 def test_wrong_values_are_refused(wrong, says):
     with pytest.raises(ValueError, match=says):
-        Schedule(**{"base": BASE, "rounds": ROUNDS, **wrong})
+        RateSchedule(**{"base": BASE, "rounds": ROUNDS, **wrong})
 
 
 def test_rounds_count_from_zero():
