@@ -14,8 +14,10 @@ Batch = NDArray[np.int64]
 
 
 def draw_batch(samples: int, batch_size: int, rng: np.random.Generator) -> Batch:
-    """Return ``batch_size`` different samples of 0..samples - 1, or all of them in random order if there are fewer."""
-    return rng.choice(samples, min(batch_size, samples), replace=False)
+    """Return ``batch_size`` different samples of 0..samples - 1; a batch of all has them in order, without a draw."""
+    if batch_size >= samples:
+        return np.arange(samples)
+    return rng.choice(samples, batch_size, replace=False)
 
 
 def step_batches(samples: int, batch_size: int, steps: int, rng: np.random.Generator) -> Iterator[Batch]:
@@ -26,7 +28,7 @@ def step_batches(samples: int, batch_size: int, steps: int, rng: np.random.Gener
 
 
 def epoch_batches(samples: int, batch_size: int, epochs: int, rng: np.random.Generator) -> Iterator[Batch]:
-    """Yield the batches of whole passes over the data, each pass in a new random order.
+    """Yield the batches of whole passes over the data, each pass in a new random order; a batch of all is in order.
 
     Every sample comes once in each pass; the last batch of a pass has what is left. So a client takes
     ``epochs * ceil(samples / batch_size)`` steps, and a client with more data sends a larger sum. FedAvg weights the
@@ -34,7 +36,7 @@ def epoch_batches(samples: int, batch_size: int, epochs: int, rng: np.random.Gen
     """
     _check(samples, batch_size, rng)
     for _ in range(integer("epochs", epochs, 1)):
-        order = rng.permutation(samples)
+        order = np.arange(samples) if batch_size >= samples else rng.permutation(samples)
         for start in range(0, samples, batch_size):
             yield order[start : start + batch_size]
 

@@ -22,8 +22,13 @@ def test_an_epoch_has_every_sample_once(samples, batch_size, epochs, seed):
         assert all(batch.size == batch_size for batch in own[:-1])
 
 
+def _pairs(batches):
+    given = list(batches)
+    return [np.concatenate(pair) for pair in zip(given[::2], given[1::2], strict=True)]
+
+
 def test_each_epoch_has_an_order_of_its_own():
-    one, two = epoch_batches(1000, 1000, 2, np.random.default_rng(1))
+    one, two = _pairs(epoch_batches(1000, 500, 2, np.random.default_rng(1)))
     assert not np.array_equal(one, two)
 
 
@@ -42,6 +47,13 @@ def test_steps_draw_one_after_the_other_from_the_generator():
     expected = [draw_batch(30, 8, rng) for _ in range(4)]
     for one, other in zip(step_batches(30, 8, 4, np.random.default_rng(5)), expected, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_batch_of_all_samples_is_in_order_and_draws_nothing():
+    for batches in (step_batches, epoch_batches):
+        rng = np.random.default_rng(5)
+        assert [batch.tolist() for batch in batches(4, 9, 2, rng)] == [[0, 1, 2, 3]] * 2
+        assert rng.bit_generator.state == np.random.default_rng(5).bit_generator.state
 
 
 @pytest.mark.parametrize(
