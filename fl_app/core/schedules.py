@@ -20,8 +20,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from fl_app.core.names import canonical
 from oac_blocks.dsp.checks import integer, real, require
+from oac_blocks.names import canonical
 
 SCHEDULES = ("constant", "step", "exponential", "cosine")
 

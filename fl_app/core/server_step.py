@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl_app.core.fused import multiply_add
-from fl_app.core.names import canonical
 from oac_blocks.dsp.checks import integer, real, require
+from oac_blocks.names import canonical
 
 SERVER_STEPS = ("sgd", "momentum", "adam")
 
