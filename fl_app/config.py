@@ -24,6 +24,7 @@ from fl_app.toml_text import parse_value, to_toml
 from oac_blocks.bench.config import RATE, RadiosSection, read_toml, with_one_rate
 from oac_blocks.bench.section import ConfigError as ConfigError
 from oac_blocks.bench.section import Section, explain, known_name, nearest
+from oac_blocks.plugins import OBJECT_PREFIX
 
 QUICKSTART = "quickstart.toml"
 PAPER_RHO = 0.1
@@ -246,9 +247,12 @@ class Settings(BaseModel):
         """The run in one line."""
         chosen, air = self.selection, self.air
         share = f"k = {chosen.k}" if chosen.k is not None else f"rho = {100 * (chosen.rho or 0):g} %"
+        names = [
+            name.removeprefix(OBJECT_PREFIX) for name in (self.data.name, self.model.name, chosen.policy, air.name)
+        ]
+        data, model, policy, carrier = names
         return (
-            f"{self.data.name}, {self.model.name}, N = {self.clients.n}, {chosen.policy}, {share}, "
-            f"{air.name} air, {air.mode}, seed {self.run.seed}"
+            f"{data}, {model}, N = {self.clients.n}, {policy}, {share}, {carrier} air, {air.mode}, seed {self.run.seed}"
         )
 
     def with_values(self, **sections: dict[str, Any]) -> Settings:

@@ -91,11 +91,11 @@ def run_loop(
     from fl_app.engine.pool import WorkerError
     from fl_app.runs.report import write_report
     from fl_app.runs.run_folder import RunError
-    from fl_app.runs.train import train as train_here
 
     def play(settings: Settings, folder: RunFolder, *calls: Any) -> dict[str, Any] | None:
-        on_round, should_stop, before_keeping = calls
-        return train_here(settings, folder, on_round, should_stop, before_keeping=before_keeping)
+        from fl_app.experiment.experiment import Experiment
+
+        return Experiment.from_settings(settings).play(folder, *calls)
 
     checkpoint = folder.latest()
     done = 0 if checkpoint is None else checkpoint.rounds_done

@@ -98,6 +98,8 @@ class Run:
 
         The model is tested after the first round, after every ``eval_every`` rounds and after the last.
         """
+        if count <= 0:
+            return
         with self.playing() as training:
             last = len(training.rows) + count
             plan = self.settings.run.with_values(rounds=max(last, 1))

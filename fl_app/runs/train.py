@@ -117,10 +117,12 @@ def _begin_keeping(run: Run, folder: RunFolder, before_keeping: Callable[[], Non
         return make_loggers(run.settings, folder, len(rows) - 1)
 
 
-def result_of(settings: Settings, folder: RunFolder, server: Server, rows: Sequence[RoundFigures]) -> dict[str, Any]:
+def result_of(
+    settings: Settings, folder: RunFolder | None, server: Server, rows: Sequence[RoundFigures]
+) -> dict[str, Any]:
     """Return a run's result for people and scripts."""
     return {
-        "run": str(folder.path),
+        "run": None if folder is None else str(folder.path),
         "policy": settings.selection.policy,
         "air": settings.air.name,
         "mode": settings.air.mode,
