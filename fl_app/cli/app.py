@@ -26,6 +26,7 @@ from fl_app.cli.console import (
     show_result,
     train_and_show,
 )
+from fl_app.cli.list_command import list_parts
 from fl_app.cli.radio_command import radio
 from fl_app.config import ConfigError
 from fl_app.core.selection import POLICY_NAMES
@@ -192,3 +193,4 @@ def _seeds(text: str) -> list[int]:
 
 link_commands.register(app)
 app.command()(radio)
+app.command("list")(list_parts)

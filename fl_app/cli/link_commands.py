@@ -135,6 +135,13 @@ def client(
     patience_seconds: Annotated[float, typer.Option(min=1, help="How long to wait for a silent server.")] = 600.0,
     no_training: Annotated[bool, typer.Option("--no-training", help="Draw votes at random, to try a link.")] = False,
     radio: Radio = None,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PACKAGE",
+            help="Package or import string that the server's config may name; this machine imports its own copy.",
+        ),
+    ] = None,
 ) -> None:
     """Take part in a run: train on this client's share of the data, and reconnect when the server comes back.
 
@@ -161,6 +168,7 @@ def client(
         from fl_app.link.client import STOPPED, Client
         from fl_app.link.keys import client_keys
         from fl_app.link.trainer import ModelTrainer, RandomVoter, Trainer
+        from fl_app.link.trust import import_strings_of
         from fl_app.runs.run_hash import config_hash
 
         local: dict[str, dict[str, Any]] = {"run": {"workers": 0}}
@@ -168,7 +176,10 @@ def client(
             local["data"] = {"root": data_root}
         if device is not None:
             local["run"]["device"] = device
-        trainer: Trainer = RandomVoter(number) if no_training else ModelTrainer(number, local)
+        trusted = [*(trust or []), *([] if settings is None else import_strings_of(settings))]
+        trainer: Trainer = ModelTrainer(number, local, trusted)
+        if no_training:
+            trainer = RandomVoter(number, trusted=trusted)
         own_hash = "" if settings is None else config_hash(settings)
         own_radio = None
         if radio is not None:

@@ -28,6 +28,7 @@ from rich.live import Live
 from fl_app.cli.console import say, show_result
 from fl_app.cli.screen import Screen
 from fl_app.config import Settings
+from fl_app.link.trust import import_strings_of
 from fl_app.processes.child import ends_with_parent
 from fl_app.processes.interrupt import EXIT_CODE, stop_on_signal
 from fl_app.processes.private_folder import PrivateFolder
@@ -205,10 +206,11 @@ def _start_all(
     elif settings.link.radio:
         radios = [settings.link.radio] * settings.clients.n
     server = bench.start(SERVER, arguments, subprocess.PIPE)
+    trusted = [word for text in import_strings_of(settings) for word in ("--trust", text)]  # the user's own config
     for number in range(settings.clients.n):
         own = ["--radio", radios[number]] if radios else []
         own += ["--no-training"] if no_training else []
-        bench.start(f"{CLIENT}{number}", ["client", "--server", endpoint, "--id", str(number), *own])
+        bench.start(f"{CLIENT}{number}", ["client", "--server", endpoint, "--id", str(number), *own, *trusted])
     return server
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fl_app.config import ConfigError, Settings, check
 from fl_app.core.streams import stream
 from fl_app.link.caller import Result, Welcome, Work
+from fl_app.link.trust import check_trust
 
 
 class Trainer(Protocol):
@@ -28,12 +29,13 @@ class Trainer(Protocol):
         ...
 
 
-def settings_of(welcome: Welcome) -> Settings:
-    """Return the server's settings, checked in the same way as those from a file."""
+def settings_of(welcome: Welcome, trusted: Collection[str]) -> Settings:
+    """Return the server's settings, checked in the same way as those from a file, if this client may follow them."""
     try:
         tree = tomllib.loads(welcome.config)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"the server's config is not TOML: {error}") from None
+    check_trust(tree, trusted)
     return check(tree, "the server's config")
 
 
@@ -50,6 +52,7 @@ class ModelTrainer:
 
     client: int
     local: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    trusted: Collection[str] = ()  # import strings and packages that the server's config may name
     _group: Any = None
     _welcome: Welcome | None = None
 
@@ -57,7 +60,9 @@ class ModelTrainer:
         from fl_app.core.client import ClientGroup  # imports torch, slowly, in the thread that trains
         from fl_app.runs.prepare import prepare_client
 
-        settings = settings_of(welcome).with_values(**{name: dict(values) for name, values in self.local.items()})
+        settings = settings_of(welcome, self.trusted).with_values(
+            **{name: dict(values) for name, values in self.local.items()}
+        )
         prepared = prepare_client(settings, self.client)
         self._group, self._welcome = ClientGroup(prepared.local, {self.client: prepared.samples}, {}), welcome
         return prepared.d, prepared.fingerprint
@@ -83,11 +88,12 @@ class RandomVoter:
 
     client: int
     before: Callable[[int], None] = lambda _round: None
+    trusted: Collection[str] = ()
     _settings: Settings | None = None
     _welcome: Welcome | None = None
 
     def prepare(self, welcome: Welcome) -> tuple[int, str]:
-        self._settings, self._welcome = settings_of(welcome), welcome
+        self._settings, self._welcome = settings_of(welcome, self.trusted), welcome
         if self._settings.model.name != "cnn":
             raise ConfigError("a client without training cannot measure batch norm: it needs [model] name = 'cnn'")
         return welcome.d, welcome.fingerprint

@@ -21,7 +21,7 @@ from fl_app.air.live.loopback_settings import loopback_settings
 from oac_blocks.bench.flows.endpoints import Endpoints
 
 
-class Loopback(FlowgraphProcess):
+class VoteLoopback(FlowgraphProcess):
     """One conversation: it asks for votes, it gets them, it tells what it decided."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -54,13 +54,13 @@ class Loopback(FlowgraphProcess):
         return f"; clients: {self._states}"
 
 
-class GnuradioAir(FlowgraphAir[Loopback]):
+class GnuradioAir(FlowgraphAir[VoteLoopback]):
     """A resumed run starts the flowgraph, clocks and calibration included, anew."""
 
-    def make_flowgraph(self) -> Loopback:
-        return Loopback(loopback_settings(self.settings, self.n_clients, self.seed))
+    def make_flowgraph(self) -> VoteLoopback:
+        return VoteLoopback(loopback_settings(self.settings, self.n_clients, self.seed))
 
-    def send(self, flowgraph: Loopback, values: npt.NDArray[Any], clients: npt.NDArray[np.int64]) -> Uplink:
+    def send(self, flowgraph: VoteLoopback, values: npt.NDArray[Any], clients: npt.NDArray[np.int64]) -> Uplink:
         ballots = ballots_of_all(values, clients, self.n_clients)
         send = lambda first, stop: flowgraph.vote(ballots[:, first:stop])  # noqa: E731
         return uplink_in_bursts(values.shape[1], clients, self.settings, send)

@@ -146,6 +146,7 @@ def test_show_config_prints_a_config_that_says_the_same(tmp_path):
         "run",
         "data",
         "model",
+        "task",
         "clients",
         "server",
         "selection",
