@@ -259,7 +259,7 @@ class Settings(BaseModel):
         """A checked copy with some values changed: `settings.with_values(run={"seed": 2})`."""
         tree = self._plain()
         for section, values in sections.items():
-            tree[section].update(values)
+            tree[section].update(with_own_keys(section, values))
         if RATE in tree["radios"]:  # the one rate, written as in --set radios.sample_rate_hz
             tree["air"][RATE] = tree["radios"].pop(RATE)
         return check(tree, "settings")
@@ -286,6 +286,11 @@ def load_settings(
         return " and ".join(near) if near and _is_valid(tree) else str(path)
 
     return check(changed, source)
+
+
+def with_own_keys(section: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values of a section under the keys that the settings have: [air] scheme is another name of mode."""
+    return {"mode" if (section, key) == ("air", "scheme") else key: value for key, value in values.items()}
 
 
 def find_config(config: str | Path | None) -> Path:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from fl_app.air.base import Air, Unseen, Uplink
 from fl_app.air.payload import check_payload
 from fl_app.air.settings import AirSettings
+from oac_blocks.dsp.waveform.schemes.registry import SCHEMES
 from oac_blocks.plugins import PluginError
 
 
@@ -24,7 +25,11 @@ class ForeignAir(Air):
 
     def __init__(self, own: Any, settings: AirSettings, n_clients: int, title: str) -> None:
         self._own, self._n_clients, self._title = own, n_clients, title
-        self.scheme = getattr(own, "scheme", settings.scheme)
+        self.scheme = settings.scheme
+        wanted = getattr(own, "scheme", self.scheme)
+        named = SCHEMES.canonical(wanted) if isinstance(wanted, str) else wanted.name
+        if named != self.scheme.name:
+            raise PluginError(f"{title}: this air is for the scheme {named!r}, but [air] scheme = {self.scheme.name!r}")
 
     def open(self) -> None:
         if hasattr(self._own, "open"):

@@ -113,8 +113,9 @@ def local_update(
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     sums = [torch.zeros_like(parameter) for parameter in parameters]
     losses = torch.zeros(H, device=parameters[0].device)
+    transforms = rng.spawn(1)[0]  # random transforms draw from a stream of their own, and leave the batches as they are
     for step in range(H):
-        inputs, targets = placed(data.batch(_draw_batch(data, batch_size, rng), rng), model)
+        inputs, targets = placed(data.batch(_draw_batch(data, batch_size, rng), transforms), model)
         loss = task.loss(model(inputs), targets)
         gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
         losses[step] = loss.detach()

@@ -28,8 +28,7 @@ class Task(ABC):
     """
 
     name: ClassVar[str]
-    main_figure: ClassVar[str]  # name of the figure by which runs are compared
-    higher_is_better: ClassVar[bool] = True
+    main_figure: str = "loss"  # name of the figure by which runs are compared; "loss" is always there
 
     @abstractmethod
     def loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -47,13 +46,16 @@ class Task(ABC):
         """Return the figures of merit from the totals over all samples and the mean loss."""
         return {}
 
-    @abstractmethod
     def strata(self, targets: NDArray[Any]) -> NDArray[np.int64]:
-        """Return a whole number for each sample: classes, or groups that stand in for them in an uneven split."""
+        """Return a whole number for each sample: classes, or groups that stand in for them in an uneven split.
 
-    def facts(self, inputs: NDArray[Any], targets: NDArray[Any]) -> dict[str, Any]:  # noqa: ARG002
+        By default these are the classes, or tenths of the range of a number.
+        """
+        return default_task(targets).strata(targets)
+
+    def facts(self, inputs: NDArray[Any], targets: NDArray[Any]) -> dict[str, Any]:
         """Return what a model may want to know of the data, such as the number of classes."""
-        return {}
+        return default_task(targets).facts(inputs, targets)
 
 
 class Classification(Task):
@@ -120,7 +122,7 @@ class CustomTask(Task):
 
     def __init__(self, loss: Measure, metrics: Mapping[str, Measure] | None = None) -> None:
         self._loss, self._metrics = loss, dict(metrics or {})
-        self.main_figure = next(iter(self._metrics), "loss")  # type: ignore[misc]
+        self.main_figure = next(iter(self._metrics), "loss")
 
     def loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         return self._loss(outputs, targets)
@@ -130,12 +132,6 @@ class CustomTask(Task):
 
     def figures(self, totals: Mapping[str, float], samples: int, loss: float) -> dict[str, float]:  # noqa: ARG002
         return {name: total / samples for name, total in totals.items()}
-
-    def strata(self, targets: NDArray[Any]) -> NDArray[np.int64]:
-        return default_task(targets).strata(targets)
-
-    def facts(self, inputs: NDArray[Any], targets: NDArray[Any]) -> dict[str, Any]:
-        return default_task(targets).facts(inputs, targets)
 
 
 def default_task(targets: NDArray[Any]) -> Task:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from torch import nn
 
-from fl_app.config import Settings, check, load_settings
+from fl_app.config import Settings, check, load_settings, with_own_keys
 from fl_app.core.server import Server
 from fl_app.core.task import Task
 from fl_app.experiment import describe
@@ -24,6 +24,7 @@ from fl_app.runs.run import Run
 from fl_app.runs.run_folder import RunError, RunFolder
 from fl_app.runs.run_hash import differences
 from fl_app.runs.train import result_of, train_run
+from oac_blocks.dsp.waveform.schemes import Scheme
 
 
 class Experiment:
@@ -54,6 +55,9 @@ class Experiment:
     air
         A name (``"ideal"``, ``"fading"``, ``"waveform"``, ``"gnuradio"``), settings (`Waveform`, `Fading`, ...), an
         import string, or an object with ``uplink(payload, clients, t)``.
+    scheme : optional
+        How entries become a waveform, where the air is given by a name: ``"fsk-mv"`` (votes), ``"analog"``, an import
+        string, or a `Scheme`.
     task : str or Task, optional
         What is learned; by default what the targets suggest.
     seed : int
@@ -98,6 +102,7 @@ class Experiment:
         k_m_ratio: float | None = None,
         r_ratio: float | None = None,
         air: Any = "waveform",
+        scheme: str | Scheme | type[Scheme] | None = None,
         task: str | Task | None = None,
         seed: int = 1,
         workers: int = 0,
@@ -134,8 +139,10 @@ class Experiment:
             },
             "air": air_section,
         }
+        if scheme is not None:
+            tree["air"]["mode"] = describe.scheme_name(scheme)
         for section, values in (settings or {}).items():
-            tree.setdefault(section, {}).update(values)
+            tree.setdefault(section, {}).update(with_own_keys(section, values))
         objects = Objects(model_object, data_object, parts, task_object, policy_object, air_object)
         self._begin(check(tree, "Experiment"), objects, callbacks)
 
