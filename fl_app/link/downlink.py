@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from fl_app.core.server import Server, step
 from fl_app.link.wire import Message, WireError
-from oac_blocks.dsp.waveform.schemes import Scheme, scheme_named
+from oac_blocks.dsp.waveform.schemes import Scheme, scheme_from_outside
 from oac_blocks.dsp.waveform.schemes.bits import pack_bits, packed_bytes, unpack_bits
 
 Arrays = dict[str, NDArray[Any]]
@@ -108,6 +108,6 @@ class Replica:
 def scheme_of(message: Message) -> Scheme:
     """Return the scheme that a message names; WireError if this process knows none of this name."""
     try:
-        return scheme_named(message.text("mode", 64))
+        return scheme_from_outside(message.text("mode", 256))
     except ValueError as error:
         raise WireError(f"{message.type}: {error}") from None

@@ -9,6 +9,11 @@ Examples
 """
 
 from oac_blocks.dsp.waveform.schemes.base import PackedField, Scheme
-from oac_blocks.dsp.waveform.schemes.registry import register_scheme, scheme_named, scheme_names
+from oac_blocks.dsp.waveform.schemes.registry import (
+    register_scheme,
+    scheme_from_outside,
+    scheme_named,
+    scheme_names,
+)
 
-__all__ = ["PackedField", "Scheme", "register_scheme", "scheme_named", "scheme_names"]
+__all__ = ["PackedField", "Scheme", "register_scheme", "scheme_from_outside", "scheme_named", "scheme_names"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from oac_blocks.dsp.checks import require
 from oac_blocks.dsp.waveform.schemes.base import Scheme
-from oac_blocks.plugins import PluginError, Registry
+from oac_blocks.plugins import PluginError, Registry, is_import_string
 
 # The parts are schemes, or classes of schemes that take no arguments.
 SCHEMES: Registry[Any] = Registry(
@@ -38,6 +38,16 @@ def scheme_named(name: str) -> Scheme:
     if name not in _made:
         _made[name] = _instance(part, name)
     return _made[name]
+
+
+def scheme_from_outside(name: str) -> Scheme:
+    """Return the scheme that a message names; an import string counts only if this process has used it already.
+
+    A message must not decide what is imported here; ValueError otherwise.
+    """
+    allowed = f"one of {', '.join(scheme_names())}"
+    require(not is_import_string(name) or name in _made, "scheme", repr(name), allowed)
+    return scheme_named(name)
 
 
 def scheme_names() -> tuple[str, ...]:
