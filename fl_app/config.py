@@ -41,8 +41,9 @@ class RunSection(Section):
     workers: int = Field(2, ge=0, le=1024, description="processes that train clients; 0: this one")
     threads: int = Field(1, ge=1, le=1024, description="torch threads in each process")
     device: str = Field("cpu", min_length=1, description='"cpu", "cuda", "cuda:1"')
-    loggers: list[Literal["tensorboard"]] = Field(
-        ["tensorboard"], description="programs for which the figures of the rounds are written, where installed"
+    loggers: list[Literal["tensorboard", "mlflow", "wandb"]] = Field(
+        ["tensorboard"],
+        description="programs for which the figures of the rounds are written: tensorboard, mlflow, wandb",
     )
     out: str = Field("", description='the run\'s folder; "": a new one in runs/')
 

@@ -12,7 +12,7 @@ from fl_app.config import Settings
 from fl_app.core.server import Server
 from fl_app.engine.pool import Workers
 from fl_app.runs.callbacks import CallbackList
-from fl_app.runs.loggers import make_loggers
+from fl_app.runs.loggers import check_loggers, make_loggers
 from fl_app.runs.metrics import RoundFigures, summary
 from fl_app.runs.run import Run
 from fl_app.runs.run_folder import RunFolder
@@ -75,6 +75,7 @@ def train_run(
     loggers: CallbackList | None = None
     rounds, is_stopping = settings.run.rounds, False
     try:
+        check_loggers(settings)
         checkpoint = folder.latest()
         if checkpoint is not None and checkpoint.rounds_done > len(training.rows):
             run.restore(checkpoint, str(folder.path))
