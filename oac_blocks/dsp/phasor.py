@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 _RUN = 64
 
 
-def phasors(frequency_rad: npt.ArrayLike, n: int, first: int = 0) -> npt.NDArray[np.complex64]:
+def phasors(
+    frequency_rad: npt.ArrayLike, n: int, first: float = 0, dtype: npt.DTypeLike = np.complex64
+) -> npt.NDArray[Any]:
     """Return e^{jw (first + i)} for i = 0 .. n-1.
 
     A table of n exponentials is the outer product of two short tables, because n = 64 a + b. Only the short tables
@@ -21,15 +25,17 @@ def phasors(frequency_rad: npt.ArrayLike, n: int, first: int = 0) -> npt.NDArray
         Frequencies w in rad/sample.
     n : int
         Number of samples.
-    first : int
-        Index of the first sample.
+    first : float
+        Index of the first sample; it may have a fraction.
+    dtype : dtype
+        complex64 or complex128.
 
     Returns
     -------
-    complex64 array of shape (..., n)
+    array of shape (..., n)
     """
     frequency = np.asarray(frequency_rad, np.float64)[..., None]
-    coarse = np.exp(1j * frequency * (first + _RUN * np.arange(-(-n // _RUN)))).astype(np.complex64)
-    fine = np.exp(1j * frequency * np.arange(_RUN)).astype(np.complex64)
+    coarse = np.exp(1j * frequency * (first + _RUN * np.arange(-(-n // _RUN)))).astype(dtype, copy=False)
+    fine = np.exp(1j * frequency * np.arange(_RUN)).astype(dtype, copy=False)
     table = coarse[..., :, None] * fine[..., None, :]
     return table.reshape(*frequency.shape[:-1], -1)[..., :n]

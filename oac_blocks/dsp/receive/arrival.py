@@ -110,28 +110,28 @@ class _Fit:
         self.spectrum = scipy.fft.fft(template)
         self.frequency = 2 * np.pi * scipy.fft.fftfreq(self.size)
         # Time counts from the waveform's middle, because frequency and phase then decouple.
-        self.time = np.arange(self.size) - _MARGIN - (self.length - 1) / 2
+        self.begin = -_MARGIN - (self.length - 1) / 2
+        self.time = self.begin + np.arange(self.size)
         self.support = (self.time >= -self.length / 2 - 1) & (self.time <= self.length / 2 + 1)
         self.mean_power = float(np.mean(np.abs(waveform) ** 2))
 
-    def _moved(self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64]) -> tuple[npt.NDArray[Any], ...]:
-        """Return the spectrum of s(n - delay) and the phasors that rotate its samples by the frequency."""
-        shifted = self.spectrum * np.exp(-1j * self.frequency * delay[..., None])
-        turn = np.exp(1j * cfo[..., None] * self.time)
-        # Samples outside the record are unknown, which is not the same as zero.
-        turn *= self.inside
-        return shifted, turn
+    def _shifted(self, delay: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
+        """Return the spectrum of s(n - delay)."""
+        half = self.size // 2
+        turn = phasors(-2 * np.pi / self.size * delay, half + 1, dtype=np.complex128)
+        below = np.conj(turn[..., half:0:-1])  # at negative frequencies
+        return self.spectrum * np.concatenate((turn[..., : self.size - half], below), axis=-1)
 
-    def _value(self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
-        """Return s(n - delay), rotated by the frequency."""
-        shifted, turn = self._moved(delay, cfo)
-        return scipy.fft.ifft(shifted, axis=-1) * turn
+    def _turn(self, cfo: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
+        """Return the phasors that rotate the waveform's samples by the frequency."""
+        # Samples outside the record are unknown, which is not the same as zero.
+        return phasors(cfo, self.size, self.begin, np.complex128) * self.inside
 
     def _value_and_slope(
         self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64]
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Return s(n - delay) and its derivative with respect to the delay, both rotated by the frequency."""
-        shifted, turn = self._moved(delay, cfo)
+        shifted, turn = self._shifted(delay), self._turn(cfo)
         slope = scipy.fft.ifft(shifted * (-1j * self.frequency), axis=-1) * turn
         return scipy.fft.ifft(shifted, axis=-1) * turn, slope
 
@@ -140,12 +140,12 @@ class _Fit:
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Return the strongest response within a sample and 8 pi / L of the start, on a grid fine enough for Newton."""
         grid = np.pi / (2 * self.length) * np.arange(-16, 17) if fit_cfo else np.zeros(1)
-        turns = phasors(-grid, self.size).astype(np.complex128)
+        turns = phasors(-grid, self.size, dtype=np.complex128)
+        shifted, turned = self._shifted(delay), self._turn(cfo)
         best, best_delay, best_cfo = np.full(delay.shape, -1.0), delay, cfo
         for shift in _SEARCH_SAMPLES:
-            value = self._value(delay + shift, cfo)
-            # einsum replaces @ here: for such a small product the threads of a BLAS cost more time than they save.
-            response = np.abs(np.einsum("...n,fn->...f", np.conj(value) * self.windows, turns))
+            value = scipy.fft.ifft(shifted * np.exp(-1j * self.frequency * shift), axis=-1) * turned
+            response = np.abs(_times(np.conj(value) * self.windows, turns))
             # The response is normalised, so that a shift at the record's end does not win by leaving energy outside.
             strength = response / np.sqrt(_inner(value, value).real)[..., None]
             peak = strength.argmax(axis=-1)
@@ -184,13 +184,19 @@ class _Fit:
         self, delay: npt.NDArray[np.float64], cfo: npt.NDArray[np.float64]
     ) -> tuple[npt.NDArray[np.complex128], npt.NDArray[np.float64]]:
         """Return the complex amplitude and the linear SNR per sample of the fit."""
-        value = self._value(delay, cfo)
+        value = scipy.fft.ifft(self._shifted(delay), axis=-1) * self._turn(cfo)
         amplitude = _inner(value, self.windows) / _inner(value, value).real
         # Only the samples under the waveform count: the signal before and after it is not noise.
         residual = (self.windows - amplitude[..., None] * value)[..., self.support]
         heard = np.maximum(np.count_nonzero(self.inside[..., self.support], axis=-1), 1)
         noise = np.sum(np.abs(residual) ** 2, axis=-1) / heard
         return amplitude, np.abs(amplitude) ** 2 * self.mean_power / np.maximum(noise, 1e-30)
+
+
+def _times(rows: npt.NDArray[Any], columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the product of rows (..., n) and the transpose of ``columns`` (f, n)."""
+    # For one record the threads of a BLAS cost more time than they save.
+    return np.einsum("...n,fn->...f", rows, columns) if rows.ndim == 1 else rows @ columns.T
 
 
 def _inner(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
