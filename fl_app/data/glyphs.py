@@ -9,15 +9,17 @@ installed fonts nor on the version of FreeType.
 
 from __future__ import annotations
 
+import importlib.util
 import string
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
 import numpy as np
 import scipy  # scipy.ndimage is imported when letters are drawn, not when they are read from the cache
-from matplotlib import ft2font
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.ft2font import FT2Font
 
 LETTERS = string.ascii_uppercase + string.ascii_lowercase
 
@@ -59,7 +61,11 @@ _MOVE, _LINE, _CURVE, _CLOSE = 1, 2, 3, 79  # matplotlib's path codes; TrueType 
 
 def font_path(name: str) -> Path:
     """Return the path of matplotlib's own copy of a font."""
-    return Path(matplotlib.get_data_path()) / "fonts" / "ttf" / name
+    # Letters from the cache need the fonts' bytes alone, and a client need not wait for the import of matplotlib.
+    found = importlib.util.find_spec("matplotlib")
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).parent / "mpl-data" / "fonts" / "ttf" / name
 
 
 def distance_fields(font_name: str) -> NDArray[np.float32]:
@@ -67,12 +73,16 @@ def distance_fields(font_name: str) -> NDArray[np.float32]:
 
     The unit is the letter's longer side; row 0 is the top.
     """
+    from matplotlib import ft2font
+
     font = ft2font.FT2Font(str(font_path(font_name)))
     return np.stack([_distance_field(_fill(_edges(font, letter))) for letter in LETTERS])
 
 
-def _edges(font: ft2font.FT2Font, letter: str) -> NDArray[np.float64]:
+def _edges(font: FT2Font, letter: str) -> NDArray[np.float64]:
     """Return the outline as straight pieces (x0, y0, x1, y1) in font units."""
+    from matplotlib import ft2font
+
     no_scale: Any = getattr(ft2font, "LoadFlags", int)(1)  # FT_LOAD_NO_SCALE; a plain number before matplotlib 3.10
     font.load_char(ord(letter), flags=no_scale)
     vertices, codes = font.get_path()

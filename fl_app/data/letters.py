@@ -11,6 +11,7 @@ stream, but not the streams of its distributions), and all arithmetic on them is
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +86,7 @@ def _make() -> Arrays:
     }
 
 
+@functools.cache
 def _fonts_hash() -> str:
     """Return a hash of the fonts, so that letters drawn with other fonts are kept in another cache file."""
     digest = hashlib.sha256()
