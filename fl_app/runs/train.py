@@ -112,8 +112,10 @@ def _begin_keeping(run: Run, folder: RunFolder, before_keeping: Callable[[], Non
     before_keeping()
     folder.begin(run.settings)
     folder.start_metrics(rows[:-1])
-    with folder.writing("draw partition.png"):
-        run.prepared.plot(folder.path / "partition.png")
+    picture = folder.path / "partition.png"
+    if not picture.exists():  # a run that goes on has it
+        with folder.writing("draw partition.png"):
+            run.prepared.plot(picture)
     with folder.writing("begin the events of a logger"):
         return make_loggers(run.settings, folder, len(rows) - 1)
 
