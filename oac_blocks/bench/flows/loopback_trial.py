@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pmt
-import scipy.stats
+import scipy.special
 from gnuradio import blocks, gr
 
 from oac_blocks.bench.flows.loopback import LoopbackSettings, loopback
@@ -110,7 +110,7 @@ class _Record(gr.basic_block):
 def expected_error_rate(clients: int, snr_db: float, repeats: int = 1) -> float:
     """Of N clients' fair coins through independent Rayleigh fading, where there is a majority."""
     votes_for = np.arange(clients + 1)
-    weight = scipy.stats.binom.pmf(votes_for, clients, 0.5)
+    weight = scipy.special.binom(clients, votes_for) * 0.5**clients
     weight[2 * votes_for == clients] = 0
     wrong = mv_error_probability(votes_for, clients - votes_for, 10 ** (snr_db / 10), repeats)
     return float(np.sum(weight * wrong) / np.sum(weight))

@@ -12,10 +12,11 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-import scipy  # submodules are imported on use: scipy.optimize loads slowly, and few commands need it
 import scipy.special
 
 from oac_blocks.dsp.checks import integer, real
+
+_RESOLUTION = 1e-9  # of a threshold; metrics are float32
 
 
 def peak_probability(
@@ -45,8 +46,11 @@ def peak_threshold(
     """Return the metric that noise exceeds somewhere in the window with at most this probability."""
     wanted = real("false_alarm", false_alarm, 1e-15, 0.5)
 
-    def surplus(x: float) -> float:
-        probability = peak_probability(x, window_samples, bandwidth_rad, length, looks)
-        return math.log(max(probability, 1e-300) / wanted)
-
-    return float(scipy.optimize.brentq(surplus, 0.0, 1.0, xtol=1e-9))
+    low, high = 0.0, 1.0
+    while high - low > _RESOLUTION:  # the probability falls from 1 to 0; the import of scipy.optimize takes longer
+        middle = (low + high) / 2
+        if peak_probability(middle, window_samples, bandwidth_rad, length, looks) > wanted:
+            low = middle
+        else:
+            high = middle
+    return high
