@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Set up every test: one thread per library, no window, no deadline on a busy machine."""
 
+import gc
 import os
 import shutil
 import signal
@@ -39,6 +40,11 @@ def pytest_collection_modifyitems(items):
     """
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
     items[:] = early_first(items, workers, lambda item: item.get_closest_marker("early") is not None)
+
+
+def pytest_collection_finish():
+    """Let the collector pass over all that was imported, in each test and at the end."""
+    gc.freeze()
 
 
 @pytest.fixture
