@@ -53,18 +53,18 @@ class DataSection(Section):
 
     name: str = Field(
         "letters",
-        description="data set: letters (draws itself), emnist-letters, mnist, fashion-mnist, cifar10, cifar100 "
-        "(files), an installed name or package.module:loader",
+        description="data set: letters, table (drawn), text (carried), emnist-letters, mnist, fashion-mnist, cifar10, "
+        "cifar100 (files), an installed name or package.module:loader",
     )
     root: str = Field("", description='where the files lie; "": the usual places')
     download: bool = Field(True, description="fetch what is missing")
     partition: Literal["iid", "dirichlet", "shards"] = Field(
-        "dirichlet", description="how the training images are divided among clients"
+        "dirichlet", description="how the training samples are divided among clients"
     )
     alpha: float = Field(0.3, gt=0, description="of the partition dirichlet: smaller is more uneven")
     shards_per_client: int = Field(2, ge=1, description="of the partition shards: classes that a client has, about")
-    limit: int = Field(0, ge=0, description="training images that are used; 0: all")
-    test_limit: int = Field(0, ge=0, description="test images that are used; 0: all")
+    limit: int = Field(0, ge=0, description="training samples that are used; 0: all")
+    test_limit: int = Field(0, ge=0, description="test samples that are used; 0: all")
     args: dict[str, Any] = Field(default_factory=dict, description="arguments of the loader, as a table")
 
     @field_validator("name")
@@ -78,7 +78,8 @@ class ModelSection(Section):
 
     name: str = Field(
         "cnn",
-        description="the network that is trained: cnn, resnet18, an installed name or package.module:factory",
+        description="the network that is trained: cnn, resnet18, gru, char-transformer, mlp, an installed name or "
+        "package.module:factory",
     )
     args: dict[str, Any] = Field(
         default_factory=dict, description="arguments of the factory, as a table: {width = 16} for resnet18"
@@ -106,8 +107,8 @@ class TaskSection(Section):
 
     name: str = Field(
         "",
-        description='what is learned: classification, regression, an installed name or package.module:Task; "": what '
-        "the data is for",
+        description="what is learned: classification, regression, next-character, an installed name or "
+        'package.module:Task; "": what the data is for',
     )
     args: dict[str, Any] = Field(default_factory=dict, description="arguments of the task, as a table")
 
@@ -122,7 +123,7 @@ class ClientsSection(Section):
 
     n: int = Field(2, ge=1, description="clients, N")
     H: int = Field(5, ge=1, description="local steps a round")
-    batch_size: int = Field(50, ge=1, description="images in a local step")
+    batch_size: int = Field(50, ge=1, description="samples in a local step")
     lr: float = Field(0.01, ge=0, description="local learning rate, eta_l")
     abstain_below: float = Field(0.0, ge=0, description="one-bit: a client does not vote on smaller gradients")
 

@@ -11,10 +11,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
-from fl_app.core.number_texts import clock, percent
+from fl_app.core.number_texts import clock, figure_texts, percent
 from fl_app.runs.metrics import RoundFigures
 
 FIGURES_COLUMNS = 68  # columns that a line takes besides title and bar
+SHORT_NAMES = {"accuracy": "acc"}  # a bar has room for one figure of merit
 ALL_RUNS_COLUMNS = 12  # columns of the remaining time of all runs
 
 
@@ -55,7 +56,7 @@ class RunProgress:
         self._console, self._rounds, self._title = console, rounds, title
         self._pace, self._schedule = Schedule([]), schedule
         self._round_began: float | None = None
-        self._accuracy: float | None = None
+        self._figures: dict[str, str] = {}
         self._dropped = 0
         self._bar: Progress | None = None
         if console.is_terminal:
@@ -75,21 +76,23 @@ class RunProgress:
         """Show one more round."""
         done = row.round + 1
         self._dropped += row.dropped_clients
-        if row.test_accuracy is not None:
-            self._accuracy = row.test_accuracy
+        if row.is_tested:
+            self._figures = figure_texts(row.test_accuracy, row.test_figures)
         eta = self._eta(self._rounds - done)
         loss = "-" if row.loss is None else f"{row.loss:.3f}"
         dropped = f"  dropped {self._dropped}" if self._dropped else ""
         if self._bar is not None:
+            name, value = next(iter(self._figures.items()), ("accuracy", "-"))
             figures = (
-                f"acc [bold]{percent(self._accuracy)}[/]  loss {loss}  AoU {row.mean_aou:.1f}  "
+                f"{SHORT_NAMES.get(name, name)} [bold]{value}[/]  loss {loss}  AoU {row.mean_aou:.1f}  "
                 f"vote err {percent(row.vote_error_rate)}{dropped}"
             )
             self._bar.update(self._task, completed=done, figures=figures, eta=eta)
-        elif row.test_accuracy is not None or row.dropped_clients:
+        elif row.is_tested or row.dropped_clients:
             title = f"{self._title}: " if self._schedule is not None else ""
+            tested = "".join(f"{name} {value:>6}  " for name, value in self._figures.items())
             self._console.print(
-                f"{title}round {done:>4}/{self._rounds}  accuracy {percent(self._accuracy):>6}  loss {loss}  "
+                f"{title}round {done:>4}/{self._rounds}  {tested}loss {loss}  "
                 f"AoU {row.mean_aou:.1f} (max {row.max_aou})  vote errors {percent(row.vote_error_rate)}{dropped}  "
                 f"ETA {eta}",
                 highlight=False,

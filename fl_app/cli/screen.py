@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fl_app.config import Settings
-from fl_app.core.number_texts import percent
+from fl_app.core.number_texts import figure_texts, percent
 
 _COUNTED = {"bad": "bad messages dropped", "cut off": "senders cut off", "refused": "clients refused"}
 _STYLES = {"working": "cyan", "answered": "green", "ready": "green", "absent": "dim", "silent": "yellow"}
@@ -28,7 +28,7 @@ class Screen:
         self._ended: dict[int, int] = {}
         self._counts: dict[str, int] = {}
         self._row: dict[str, Any] | None = None
-        self._accuracy: float | None = None
+        self._tested: dict[str, str] = {}
         self._note = ""
         self._lines: list[str] = [f"{run}: {settings.headline()}"]
         self.result: dict[str, Any] | None = None
@@ -42,8 +42,9 @@ class Screen:
             self.result = event
         elif kind == "round":
             self._row = event
-            if event["test_accuracy"] is not None:
-                self._accuracy = event["test_accuracy"]
+            tested = figure_texts(event["test_accuracy"], event["test_figures"])
+            if tested or event["test_loss"] is not None:
+                self._tested = tested
                 self._lines.append(self._figures())
 
     def ended(self, client: int, code: int) -> None:
@@ -99,8 +100,9 @@ class Screen:
         loss = "-" if row["loss"] is None else f"{row['loss']:.3f}"
         down = row["downlink_bytes"]
         sent = "-" if down is None else f"{down / 1000:.1f} kB"
+        tested = "".join(f"{name} {value}  " for name, value in self._tested.items())
         return (
-            f"round {row['round'] + 1}/{rounds}  accuracy {percent(self._accuracy)}  loss {loss}  "
+            f"round {row['round'] + 1}/{rounds}  {tested}loss {loss}  "
             f"AoU {row['mean_aou']:.1f}  vote errors {percent(row['vote_error_rate'])}  "
             f"absent {row['absent_clients']}  {row['seconds']:.2f} s a round  {sent} to each client"
         )

@@ -16,12 +16,22 @@ if TYPE_CHECKING:
 MODELS: Registry[Callable[..., nn.Module]] = Registry(
     "model",
     "gr_oac.models",
-    {"cnn": "fl_app.core.networks:cnn", "resnet18": "fl_app.core.networks:resnet18"},
+    {
+        "cnn": "fl_app.core.networks:cnn",
+        "resnet18": "fl_app.core.networks:resnet18",
+        "gru": "fl_app.core.networks_text:gru",
+        "char-transformer": "fl_app.core.networks_text:char_transformer",
+        "mlp": "fl_app.core.networks_flat:mlp",
+    },
 )
 TASKS: Registry[Callable[..., Task]] = Registry(
     "task",
     "gr_oac.tasks",
-    {"classification": "fl_app.core.task:Classification", "regression": "fl_app.core.task:Regression"},
+    {
+        "classification": "fl_app.core.task:Classification",
+        "regression": "fl_app.core.task:Regression",
+        "next-character": "fl_app.core.text_task:NextCharacter",
+    },
 )
 POLICIES: Registry[Callable[..., Any]] = Registry(
     "policy",

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from fl_app.core.sizes import check_sizes
 from fl_app.core.torchvision_compat import load_torchvision
 
 SMALLEST_IMAGE_PIXELS = 8  # both networks halve the image three times
@@ -95,11 +96,6 @@ def layout_of(model: nn.Module) -> torch.memory_format:
 
 
 def _check(classes: int, in_channels: int, image_size: int, width: int = 1) -> None:
-    for argument, value, low in (
-        ("classes", classes, 2),
-        ("in_channels", in_channels, 1),
-        ("image_size", image_size, SMALLEST_IMAGE_PIXELS),
-        ("width", width, 1),
-    ):
-        if value < low:
-            raise ValueError(f"{argument} must be {low} or more, not {value}")
+    check_sizes(2, classes=classes)
+    check_sizes(1, in_channels=in_channels, width=width)
+    check_sizes(SMALLEST_IMAGE_PIXELS, image_size=image_size)

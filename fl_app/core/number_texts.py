@@ -1,12 +1,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Format shares and durations for people."""
+"""Format shares, figures of merit and durations for people."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 
 def percent(share: float | None) -> str:
     """Return a share from 0 to 1 in percent: "81.5 %"; a dash for None."""
     return "-" if share is None else f"{100 * share:.1f} %"
+
+
+def figure_texts(accuracy: float | None, further: Mapping[str, float | None] | None) -> dict[str, str]:
+    """Return a task's figures of merit by name, as texts: the accuracy first, if the task has one."""
+    texts = {} if accuracy is None else {"accuracy": percent(accuracy)}
+    for name, value in (further or {}).items():
+        texts[name.replace("_", " ")] = "-" if value is None else f"{value:.3f}"
+    return texts
 
 
 def clock(seconds: float) -> str:

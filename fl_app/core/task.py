@@ -29,6 +29,7 @@ class Task(ABC):
 
     name: ClassVar[str]
     main_figure: str = "loss"  # name of the figure by which runs are compared; "loss" is always there
+    strata_name: ClassVar[str] = "class"  # what a stratum is, for figures
 
     @abstractmethod
     def loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -43,7 +44,7 @@ class Task(ABC):
         return {}
 
     def figures(self, totals: Mapping[str, float], samples: int, loss: float) -> dict[str, float]:  # noqa: ARG002
-        """Return the figures of merit from the totals over all samples and the mean loss."""
+        """Return the figures of merit from the totals over all samples and the mean loss, the main figure first."""
         return {}
 
     def strata(self, targets: NDArray[Any]) -> NDArray[np.int64]:
@@ -88,6 +89,7 @@ class Regression(Task):
 
     name = "regression"
     main_figure = "r2"
+    strata_name = "tenth of the targets"
 
     def loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         return nn.functional.mse_loss(outputs.reshape(targets.shape), targets)
@@ -104,7 +106,7 @@ class Regression(Task):
     def figures(self, totals: Mapping[str, float], samples: int, loss: float) -> dict[str, float]:  # noqa: ARG002
         spread = totals["squares"] - totals["sum"] ** 2 / totals["entries"]
         explained = {"r2": 1 - totals["squared_error"] / spread} if spread > 0 else {}
-        return {"rmse": (totals["squared_error"] / totals["entries"]) ** 0.5, **explained}
+        return {**explained, "rmse": (totals["squared_error"] / totals["entries"]) ** 0.5}
 
     def strata(self, targets: NDArray[Any]) -> NDArray[np.int64]:
         first = targets.reshape(len(targets), -1)[:, 0]

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from fl_app.data.cache import Arrays, cache_folder, load_or_make
 from fl_app.data.dataset import Dataset, Images, Labels
 from fl_app.data.glyphs import FIELD_CELLS, GLYPH_CELLS, TEST_FONTS, TRAIN_FONTS, distance_fields, font_path
+from fl_app.data.raw_stream import RawStream
 
 VERSION = 1  # increase it whenever a pixel changes
 CLASSES = 26
@@ -49,22 +50,6 @@ class Spread:
     warp_pixels: float = 1.6
     noise: float = 0.10  # largest standard deviation, as a share of full scale; drawn from 0 up
     clutter_share: float = 0.25  # share of the images that have clutter
-
-
-class RawStream:
-    """Draw uniform numbers in 0..1 from PCG64's raw 64-bit output."""
-
-    def __init__(self, *seed: int) -> None:
-        self._bits = np.random.PCG64(np.random.SeedSequence(seed))
-
-    def uniform(self, *shape: int) -> Float:
-        """Draw numbers in 0..1."""
-        raw = self._bits.random_raw(int(np.prod(shape)))
-        return (raw >> np.uint64(11)).astype(np.float64).reshape(shape) * 2.0**-53
-
-    def symmetric(self, bound: float, *shape: int) -> Float:
-        """Draw numbers in -bound..bound."""
-        return (2 * self.uniform(*shape) - 1) * bound
 
 
 def load_letters(_root: Path | None = None, _download: bool = False) -> Dataset:

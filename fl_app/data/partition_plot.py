@@ -25,8 +25,12 @@ def plot_partition(
     parts: Sequence[NDArray[np.int64]],
     path: str | PathLike[str],
     class_names: Sequence[str] | None = None,
+    strata_name: str = "class",
 ) -> None:
-    """Draw the partition into the image file `path`; its suffix determines the format."""
+    """Draw the partition into the image file `path`; its suffix determines the format.
+
+    `strata_name` says what the labels are, if they are not classes.
+    """
     labels = np.asarray(labels)
     classes = int(labels.max()) + 1 if class_names is None else len(class_names)
     names = [str(number) for number in range(classes)] if class_names is None else list(class_names)
@@ -40,10 +44,9 @@ def plot_partition(
     axes.add_collection(_bars(counts, colours))
     axes.set_ylim(0, 1.05 * max(samples.max(), 1))
     axes.set_xlabel("client (index)")
-    axes.set_ylabel("training samples (images)")
-    axes.set_title(
-        f"{len(labels):,} samples of {classes} classes\n{samples.min():,} to {samples.max():,} on each client"
-    )
+    axes.set_ylabel("training samples")
+    kinds = f" of {classes} classes" if strata_name == "class" else ""
+    axes.set_title(f"{len(labels):,} samples{kinds}\n{samples.min():,} to {samples.max():,} on each client")
     axes.set_xlim(-0.6, len(parts) - 0.4)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(axis="y", alpha=0.3)
@@ -52,11 +55,11 @@ def plot_partition(
         handles = [Patch(color=colour, label=name) for colour, name in zip(colours, names, strict=True)]
         columns = 1 + (classes - 1) // 15
         # The legend is in reverse order, as the first class is at the bottom of the bars.
-        figure.legend(handles=handles[::-1], title="class", loc="outside right upper", ncols=columns)
+        figure.legend(handles=handles[::-1], title=strata_name, loc="outside right upper", ncols=columns)
     else:
         shades = matplotlib.colors.ListedColormap(colours)
         scale = matplotlib.cm.ScalarMappable(matplotlib.colors.Normalize(-0.5, classes - 0.5), shades)
-        figure.colorbar(scale, ax=axes, label="class (index)")
+        figure.colorbar(scale, ax=axes, label=f"{strata_name} (index)")
     figure.savefig(path, dpi=130)
 
 

@@ -22,6 +22,8 @@ DATASETS: Registry[Loader] = Registry(
         "fashion-mnist": "fl_app.data.idx_sets:load_fashion_mnist",
         "cifar10": "fl_app.data.torchvision_sets:load_cifar10",
         "cifar100": "fl_app.data.torchvision_sets:load_cifar100",
+        "text": "fl_app.data.texts:load_text",
+        "table": "fl_app.data.tables:load_table",
     },
 )
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,18 +25,21 @@ Points = tuple[list[int], list[float]]
 
 
 def draw_curves(rows: Sequence[RoundFigures], path: Path) -> None:
-    """Draw test accuracy, loss and (one-bit) vote errors over the rounds."""
-    errors = _points(rows, lambda row: None if row.vote_error_rate is None else 100 * row.vote_error_rate)
-    figure, axes = _canvas(3 if errors[0] else 2)
-    _line(axes[0], _points(rows, lambda row: _percent(row.test_accuracy)), "test set", 0, marker=True)
-    axes[0].set_ylabel("accuracy (%)")
-    _line(axes[1], _points(rows, lambda row: row.loss), "clients, while training", 1)
-    _line(axes[1], _points(rows, lambda row: row.test_loss), "test set", 0, marker=True)
-    axes[1].set_ylabel("loss (nats)")
-    axes[1].legend()
+    """Draw the task's figures of merit, loss and (one-bit) vote errors over the rounds."""
+    errors = _points(rows, lambda row: _percent(row.vote_error_rate))
+    tested = _tested(rows)
+    figure, axes = _canvas(len(tested) + (2 if errors[0] else 1))
+    for panel, (label, points) in zip(axes, tested.items(), strict=False):
+        _line(panel, points, "test set", 0, marker=True)
+        panel.set_ylabel(label)
+    loss = axes[len(tested)]
+    _line(loss, _points(rows, lambda row: row.loss), "clients, while training", 1)
+    _line(loss, _points(rows, lambda row: row.test_loss), "test set", 0, marker=True)
+    loss.set_ylabel("loss")
+    loss.legend()
     if errors[0]:
-        _line(axes[2], errors, "", 3)
-        axes[2].set_ylabel("votes decided against\nthe majority (%)")
+        _line(axes[-1], errors, "", 3)
+        axes[-1].set_ylabel("votes decided against\nthe majority (%)")
     _save(figure, axes, path)
 
 
@@ -86,6 +90,18 @@ def draw_comparison(runs: Mapping[str, Sequence[Sequence[RoundFigures]]], path: 
     _save(figure, axes, path)
 
 
+def _tested(rows: Sequence[RoundFigures]) -> dict[str, Points]:
+    """Return the curve of each figure of merit by its label, the accuracy first if the task has one."""
+    curves = {"accuracy (%)": _points(rows, lambda row: _percent(row.test_accuracy))}
+    for name in dict.fromkeys(name for row in rows for name in row.test_figures or {}):
+        curves[name.replace("_", " ")] = _points(rows, partial(_further, name))
+    return {label: points for label, points in curves.items() if points[0]}
+
+
+def _further(name: str, row: RoundFigures) -> float | None:
+    return (row.test_figures or {}).get(name)
+
+
 def _canvas(panels: int) -> tuple[Figure, list[Axes]]:
     figure = Figure(figsize=(7.0, 1.2 + 2.4 * panels if panels > 1 else 4.0), layout="constrained")
     FigureCanvasAgg(figure)
@@ -119,6 +135,6 @@ def _save(figure: Figure, axes: Sequence[Axes], path: Path) -> None:
 
 
 def _from_zero(axes: Axes) -> None:
-    """Start the axis at zero, as all quantities do, and leave some room above a curve that hardly changes."""
-    axes.set_ylim(0, 1.08 * axes.dataLim.ymax or 1)
+    """Start the axis at zero, or at the smallest value below it, and leave some room above a flat curve."""
+    axes.set_ylim(min(0, 1.08 * axes.dataLim.ymin), 1.08 * max(0, axes.dataLim.ymax) or 1)
     axes.grid(alpha=0.3)

@@ -39,7 +39,12 @@ class RoundFigures:
     # Older runs lack these figures; downlink_bytes has a value only over the link.
     absent_clients: int = 0  # number of clients that were not connected, missed the deadline, or were not heard
     downlink_bytes: int | None = None  # mean over the clients; the model itself has 4d bytes
-    test_figures: dict[str, float] | None = None  # the task's figures of merit besides the accuracy, by name
+    test_figures: dict[str, float | None] | None = None  # the task's figures of merit besides the accuracy, by name
+
+    @property
+    def is_tested(self) -> bool:
+        """Say whether this round evaluated the model on the test set."""
+        return self.test_accuracy is not None or self.test_loss is not None or self.test_figures is not None
 
     def line(self) -> str:
         """Return the round as one line of JSON; infinities and NaN, which JSON lacks, become null."""
@@ -74,7 +79,7 @@ def without_times(row: RoundFigures) -> dict[str, Any]:
 
 def numbers_of(row: RoundFigures) -> dict[str, float]:
     """Return the figures that a round measured, as numbers by name, without the round's own number."""
-    values = {**asdict(row), **(row.test_figures or {})}
+    values = {**asdict(row), **{f"test_{name}": value for name, value in (row.test_figures or {}).items()}}
     return {
         name: value for name, value in values.items() if name not in ("round", "test_figures") and value is not None
     }
@@ -126,4 +131,6 @@ def _mean_power_db(values_db: Sequence[float]) -> float | None:
 
 
 def _json_value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _json_value(inner) for key, inner in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value

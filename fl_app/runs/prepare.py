@@ -90,7 +90,7 @@ def prepare(settings: Settings, objects: Objects | None = None) -> Prepared:
     def plot(path: Path) -> None:
         from fl_app.data.partition_plot import plot_partition
 
-        plot_partition(common.strata, common.parts, path, data.class_names)
+        plot_partition(common.strata, common.parts, path, data.class_names, common.local.task.strata_name)
 
     return Prepared(
         local=common.local,

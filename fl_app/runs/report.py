@@ -12,17 +12,17 @@ from typing import Any
 from rich.table import Table
 
 from fl_app.config import Settings
-from fl_app.core.number_texts import clock, percent
+from fl_app.core.number_texts import clock, figure_texts, percent
 from fl_app.runs import figures
 from fl_app.runs.metrics import summary
 from fl_app.runs.run_folder import RunError, RunFolder
 from fl_app.toml_text import value_text
 
 CAPTIONS = {
-    "curves.png": "Accuracy on the test set, loss, and how often the air decided against the clients' majority.",
+    "curves.png": "Figures of merit on the test set, loss, and how often the air decided against the majority.",
     "aou.png": "Age of update: rounds since the server last received an entry of the gradient.",
     "participation.png": "How often each entry of the gradient was sent.",
-    "partition.png": "Which client has which training images.",
+    "partition.png": "Which client has which training samples.",
 }
 
 STYLE = """
@@ -57,8 +57,13 @@ def result_lines(result: dict[str, Any]) -> list[tuple[str, str]]:
     lines = [("policy", result["policy"]), ("rounds", str(result["rounds"]))]
     if "d" in result:
         lines.append(("entries sent in a round", f"k = {result['k']:,} of d = {result['d']:,}"))
+    tested = figure_texts(result["test_accuracy"], result.get("test_figures"))  # older results have accuracy alone
+    if "accuracy" in tested:
+        tested["accuracy"] += f" (best {percent(result['best_test_accuracy'])})"
+    lines += [(f"test {name}", value) for name, value in tested.items()]
+    if result.get("test_loss") is not None:
+        lines.append(("test loss", f"{result['test_loss']:.4f}"))
     lines += [
-        ("test accuracy", f"{percent(result['test_accuracy'])} (best {percent(result['best_test_accuracy'])})"),
         ("age of update", f"mean {result['mean_aou']:.2f}, oldest {result['max_aou']} rounds"),
         ("entries sent at least once", f"{percent(result['participation'])} (after round 0, which sends all)"),
     ]

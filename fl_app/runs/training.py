@@ -127,9 +127,9 @@ class Training:
         self.rows = rows_from(state["rows"])
 
 
-def _further_figures(tested: Evaluation | None) -> dict[str, float] | None:
+def _further_figures(tested: Evaluation | None) -> dict[str, float | None] | None:
     """Return the task's figures of merit besides the accuracy, which has a place of its own; None if there is none."""
-    figures = {name: value for name, value in tested.figures.items() if name != "accuracy"} if tested else {}
+    figures = {name: _finite(value) for name, value in tested.figures.items() if name != "accuracy"} if tested else {}
     return figures or None
 
 

@@ -22,7 +22,7 @@ def test_time_of_all_runs_counts_the_rounds_that_are_left():
 
 def test_first_round_which_waits_for_the_start_gives_no_estimate():
     text = io.StringIO()
-    row = {field.name: 1 for field in fields(RoundFigures)}
+    row = {field.name: 1 for field in fields(RoundFigures)} | {"test_figures": None}
     with RunProgress(Console(file=text, width=200), 10, 4, "fair-k") as progress:
         for number in (4, 5):
             progress.show(RoundFigures(**{**row, "round": number}))

@@ -13,6 +13,7 @@ from torch import nn
 
 from fl_app.core.models import build_model
 from fl_app.data import cache, glyphs, letters, load_dataset
+from fl_app.data.raw_stream import RawStream
 
 # Of the whole set as version 1 draws it from the fonts of matplotlib 3.11 (their files have this hash).
 # Made by `content_hash(letters._make())`; when it changes on purpose, raise letters.VERSION too.
@@ -134,17 +135,17 @@ def test_installed_fonts_do_not_matter(monkeypatch):
         raise AssertionError("asked the system for a font")
 
     monkeypatch.setattr(font_manager, "findfont", forbidden)
-    images, _ = letters.draw_letters(glyphs.TEST_FONTS[:1], 52, letters.RawStream(1))
+    images, _ = letters.draw_letters(glyphs.TEST_FONTS[:1], 52, RawStream(1))
     assert images.shape == (52, 1, 28, 28)
 
 
 def test_the_stream_is_uniform_and_depends_on_its_seed():
-    numbers = letters.RawStream(1, 0).uniform(100_000)
+    numbers = RawStream(1, 0).uniform(100_000)
     assert numbers.min() >= 0
     assert numbers.max() < 1
     assert numbers.mean() == pytest.approx(0.5, abs=5 / np.sqrt(12 * 100_000))
-    assert (letters.RawStream(1, 0).uniform(10) == numbers[:10]).all()
-    assert (letters.RawStream(1, 1).uniform(10) != numbers[:10]).all()
+    assert (RawStream(1, 0).uniform(10) == numbers[:10]).all()
+    assert (RawStream(1, 1).uniform(10) != numbers[:10]).all()
 
 
 # ---------------------------------------------------------------------------------------------------------------
