@@ -92,6 +92,7 @@ def test_path_of_the_blocks_is_one_folder_inside_the_venv(fresh_python, tmp_path
         ("oac_blocks/grc", "*.yml", "oac_blocks/grc"),
         ("grc_flows", "*", "oac_blocks/flowgraphs"),
         ("configs", "*", "fl_app/configs"),
+        ("fl_app/data", "*.xz", "fl_app/data"),
     ],
 )
 def test_wheel_has_the_data_files(wheel, source, pattern, inside):

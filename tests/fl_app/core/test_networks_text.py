@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The networks for text and tables: their sizes, and that no network for text looks ahead."""
 
+import itertools
+
 import pytest
 import torch
 from torch import nn
@@ -83,7 +85,7 @@ def test_the_perceptron_takes_its_ends_from_the_data(facts, last, layers):
     model = model_of("mlp", {"input_shape": (2, 5), **facts}, hidden=7, layers=layers)
     assert model(torch.zeros(3, 2, 5)).shape == (3, last)
     widths = [10] + [7] * layers + [last]
-    expected = [(inputs, units) for inputs, units in zip(widths, widths[1:], strict=False)]
+    expected = list(itertools.pairwise(widths))
     linear = [stage for stage in model if isinstance(stage, nn.Linear)]
     assert [(stage.in_features, stage.out_features) for stage in linear] == expected
 
