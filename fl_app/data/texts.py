@@ -10,6 +10,8 @@ files data/chapter_1.txt to chapter_35.txt, without blanks at their ends, joined
 from __future__ import annotations
 
 import lzma
+import math
+from collections import Counter
 from importlib import resources
 from pathlib import Path
 
@@ -54,7 +56,7 @@ def load_text(context: int = 64, stride: int | None = None, test_share: float = 
         raise ValueError(f"test_share must be above 0 and below 1, not {test_share}")
     text = _read(Path(file).expanduser()) if file else carried_text()
     numbers, vocabulary = numbered(text)
-    cut = len(numbers) - round(test_share * len(numbers))
+    cut = _cut(len(numbers), test_share)
     if min(cut, len(numbers) - cut) <= context:
         raise DataError(
             f"text: {cut} characters for training and {len(numbers) - cut} for the test are too few for windows of "
@@ -81,6 +83,37 @@ def windows(numbers: Characters, context: int, stride: int) -> tuple[Characters,
     starts = np.arange(0, len(numbers) - context, stride)
     places = starts[:, None] + np.arange(context)
     return numbers[places], numbers[places + 1]
+
+
+def counted_loss(text: str, length: int, test_share: float = 0.1) -> float:
+    """Return the loss per character, in nats, of a model that counts runs of characters: a reference for networks.
+
+    The model predicts a character from the ``length - 1`` before it, by how often it followed them in the training part
+    of the text; one is added to each count (Laplace), as a run that is new would have no probability otherwise.
+
+    Parameters
+    ----------
+    text
+        The whole text; its last part is for the test, as in `load_text`.
+    length
+        Number of characters of a run: 1 counts single characters, 2 pairs.
+    test_share
+        Share of the text that the test takes from its end.
+    """
+    check_sizes(1, length=length)
+    cut, vocabulary = _cut(len(text), test_share), len(set(text))
+    train, test = text[:cut], text[cut:]
+    runs = Counter(train[start : start + length] for start in range(len(train) - length + 1))
+    before = Counter[str]()
+    for run, count in runs.items():
+        before[run[:-1]] += count
+    seen = [test[start : start + length] for start in range(len(test) - length + 1)]
+    return -sum(math.log((runs[run] + 1) / (before[run[:-1]] + vocabulary)) for run in seen) / len(seen)
+
+
+def _cut(characters: int, test_share: float) -> int:
+    """Return the number of characters of the training part."""
+    return characters - round(test_share * characters)
 
 
 def _read(path: Path) -> str:

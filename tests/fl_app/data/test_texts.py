@@ -2,6 +2,7 @@
 """The data set `text`: what the package carries, and how it is cut."""
 
 import hashlib
+import math
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from fl_app.core.samples import ArraySamples
 from fl_app.data import DataError, load_dataset
-from fl_app.data.texts import carried_text, numbered, windows
+from fl_app.data.texts import carried_text, counted_loss, numbered, windows
 from oac_blocks.plugins import PluginError
 
 # Of the text in UTF-8, made from the 35 files as the docstring of fl_app/data/texts.py says.
@@ -80,6 +81,28 @@ def test_a_part_of_the_text_keeps_the_whole_vocabulary():
     assert part.facts()["vocabulary"] == data.facts()["vocabulary"] == len(vocabulary) == 78
     assert max(part.train.targets.max(), part.test.targets.max()) < 77
     assert part.facts()["context"] == 32
+
+
+def test_losses_of_models_that_count():
+    """In "abababab|ab" an a follows nothing, b follows a 4 times of 4; one is added over a vocabulary of 2."""
+    text = "ab" * 5
+    assert counted_loss(text, 1, 0.2) == pytest.approx(math.log(2))
+    assert counted_loss(text, 2, 0.2) == pytest.approx(-math.log((4 + 1) / (4 + 2)))
+    novel = carried_text()
+    assert [round(counted_loss(novel, length), 2) for length in (1, 2, 3)] == [3.02, 2.43, 2.11]
+
+
+def test_a_model_of_single_characters_loses_the_entropy_and_the_distance_of_the_two_parts():
+    """The cross-entropy is the entropy of the test's shares plus their divergence from the model's."""
+    text = carried_text()
+    cut = len(text) - round(0.1 * len(text))
+    vocabulary = sorted(set(text))
+    model = np.array([text[:cut].count(one) + 1 for one in vocabulary]) / (cut + len(vocabulary))
+    test = np.array([text[cut:].count(one) for one in vocabulary]) / (len(text) - cut)
+    there = test > 0
+    entropy = -(test[there] * np.log(test[there])).sum()
+    divergence = (test[there] * np.log(test[there] / model[there])).sum()
+    assert counted_loss(text, 1) == pytest.approx(entropy + divergence)
 
 
 def test_a_file_of_ones_own(tmp_path):
