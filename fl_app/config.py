@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from fl_app.air.settings import AirSettings
 from fl_app.core.catalog import MODELS, POLICIES, TASKS
 from fl_app.core.selection import CANDIDATE_RATIO, MAGNITUDE_SHARE
+from fl_app.core.settings import ClientsSection, ServerSection, training_fault
 from fl_app.data.registry import DATASETS
 from fl_app.toml_text import parse_value, to_toml
 from oac_blocks.bench.config import RATE, RadiosSection, read_toml, with_one_rate
@@ -118,22 +119,6 @@ class TaskSection(Section):
         return known_name(TASKS, name) if name else name
 
 
-class ClientsSection(Section):
-    SECTION: ClassVar[str] = "clients"
-
-    n: int = Field(2, ge=1, description="clients, N")
-    H: int = Field(5, ge=1, description="local steps a round")
-    batch_size: int = Field(50, ge=1, description="samples in a local step")
-    lr: float = Field(0.01, ge=0, description="local learning rate, eta_l")
-    abstain_below: float = Field(0.0, ge=0, description="one-bit: a client does not vote on smaller gradients")
-
-
-class ServerSection(Section):
-    SECTION: ClassVar[str] = "server"
-
-    lr: float = Field(0.01, gt=0, description="global learning rate, eta")
-
-
 class SelectionSection(Section):
     SECTION: ClassVar[str] = "selection"
 
@@ -230,6 +215,15 @@ class Settings(BaseModel):
                 f"[link] radio = {self.link.radio!r}: radios need [air] mode = 'onebit' and name = 'gnuradio', or "
                 f"'pluto' with [radios] transport = 'flowgraphs', not {self.air.mode!r} and {self.air.name!r}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _training_fits(self) -> Settings:
+        has_radios = self.air.name == "pluto" or bool(self.link.radio)
+        least = self.link.min_clients if has_radios else 1  # without radios a round needs all that take part at most
+        fault = training_fault(self.clients, self.server, self.run.rounds, self.air.scheme, least)
+        if fault:
+            raise ValueError(fault)
         return self
 
     @property

@@ -12,6 +12,12 @@ from fl_app.core.streams import stream
 from oac_blocks.dsp.checks import integer, real
 
 
+def participant_count(n_clients: int, fraction: float) -> int:
+    """Return how many clients take part in a round: the nearest whole number to the share, and at least one."""
+    integer("n_clients", n_clients, 1)
+    return max(1, round(real("fraction", fraction, 0.0, 1.0, open_low=True) * n_clients))
+
+
 def participants(seed: int, t: int, n_clients: int, fraction: float = 1.0) -> NDArray[np.int64]:
     """Return the clients of round t: a random share of all, in ascending order.
 
@@ -27,10 +33,9 @@ def participants(seed: int, t: int, n_clients: int, fraction: float = 1.0) -> ND
     n_clients
         Clients of the run, N.
     fraction
-        Share of the clients, above 0 and at most 1. The nearest whole number takes part, and at least one client.
+        Share of the clients, above 0 and at most 1; `participant_count` says how many these are.
     """
-    integer("n_clients", n_clients, 1)
-    count = max(1, round(real("fraction", fraction, 0.0, 1.0, open_low=True) * n_clients))
+    count = participant_count(n_clients, fraction)
     if count == n_clients:
         return np.arange(n_clients)
     rng = stream(seed, "participants", integer("t", t, 0))

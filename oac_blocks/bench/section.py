@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self, get_args
 
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
@@ -140,12 +140,12 @@ def _ask(message: str) -> str:
 
 
 def _comment(field: FieldInfo) -> str:
-    limits = {type(limit): limit for limit in field.metadata if isinstance(limit, Ge | Gt | Le)}
-    allowed = [f"{getattr(limits[kind], kind.__name__.lower()):g}" for kind in (Ge, Gt, Le) if kind in limits]
-    words = [word for kind, word in ((Ge, "at least"), (Gt, "above"), (Le, "at most")) if kind in limits]
-    texts = [f"{word} {value}" for word, value in zip(words, allowed, strict=True)]
-    if len(texts) == 2 and Ge in limits:
-        texts = [f"{allowed[0]} to {allowed[1]}"]
+    limits = {type(limit): limit for limit in field.metadata if isinstance(limit, Ge | Gt | Le | Lt)}
+    bounds = {Ge: "at least", Gt: "above", Le: "at most", Lt: "below"}
+    values = {kind: f"{getattr(limits[kind], kind.__name__.lower()):g}" for kind in bounds if kind in limits}
+    texts = [f"{bounds[kind]} {value}" for kind, value in values.items()]
+    if Ge in values and Le in values:
+        texts = [f"{values[Ge]} to {values[Le]}"]
     if getattr(field.annotation, "__origin__", None) is Literal:
         texts = [", ".join(get_args(field.annotation))]
     elif field.annotation is bool:

@@ -11,9 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fl_app.air import AIR_NAMES
-from fl_app.config import ConfigError, DataSection, ModelSection, check, find_config, load_settings
+from fl_app.config import (
+    ConfigError,
+    DataSection,
+    ModelSection,
+    check,
+    find_config,
+    load_settings,
+)
 from fl_app.core.catalog import MODELS
+from fl_app.core.schedules import SCHEDULES
 from fl_app.core.selection import POLICY_NAMES
+from fl_app.core.server_step import SERVER_STEPS, ServerOptions
+from fl_app.core.settings import RateSection, ServerSection
 from fl_app.data import PARTITION_NAMES, dataset_names
 from fl_app.toml_text import parse_value, to_toml
 from tests.support.paths import ROOT
@@ -61,6 +71,42 @@ def _radios(**changes):
         ({"air": {"clock_ppm": "none"}}, "[air] clock_ppm = 'none': must be a valid number"),
         ({"air": {"cp_samples": 300}}, "[air] cp_samples must be at most fft_size = 256"),
         ({"air": {"mode": "analog", "repeats": 3}}, "[air] repeats must be 1 in analog mode, got 3"),
+        ({"clients": {"fraction": 0.0}}, "[clients] fraction = 0.0: must be greater than 0"),
+        ({"clients": {"fraction": 1.5}}, "[clients] fraction = 1.5: must be at most 1"),
+        ({"clients": {"momentum": 1.0}}, "[clients] momentum = 1.0: must be less than 1"),
+        ({"clients": {"nesterov": True}}, "[clients] nesterov = true: needs momentum above 0"),
+        (
+            {"clients": {"weighting": "sizes"}},
+            "[clients] weighting = 'sizes': did you mean 'size'? There are equal, size",
+        ),
+        (
+            {"clients": {"weighting": "size"}},
+            "[clients] weighting = 'size': votes have no magnitude; use [air] mode = 'analog' or weighting = 'equal'",
+        ),
+        ({"clients": {"lr_floor": 0.02}}, "[clients] lr_floor = 0.02: must be at most lr = 0.01"),
+        ({"server": {"lr_floor": 0.02}}, "[server] lr_floor = 0.02: must be at most lr = 0.01"),
+        (
+            {"run": {"rounds": 5}, "server": {"lr_warmup": 5}},
+            "[server] lr_warmup = 5: must be less than [run] rounds = 5",
+        ),
+        (
+            {"server": {"lr_schedule": "cosin"}},
+            "[server] lr_schedule = 'cosin': did you mean 'cosine'? There are const",
+        ),
+        (
+            {"server": {"optimizer": "adan"}},
+            "[server] optimizer = 'adan': did you mean 'adam'? There are sgd, momentum,",
+        ),
+        ({"server": {"nesterov": True}}, "[server] nesterov = true: needs optimizer = 'momentum' and momentum above 0"),
+        (
+            {"server": {"nesterov": True, "optimizer": "momentum", "momentum": 0.0}},
+            "[server] nesterov = true: needs optimizer = 'momentum' and momentum above 0",
+        ),
+        (
+            _radios() | {"clients": {"fraction": 0.5}, "link": {"min_clients": 2}},
+            "[clients] fraction = 0.5: 1 of 2 clients take part in a round, and the radios' rounds need [link] "
+            "min_clients = 2; raise the fraction or lower min_clients",
+        ),
     ],
 )
 def test_fault_is_named_with_its_place_and_a_way_out(tree, message):
@@ -80,6 +126,26 @@ def test_names_are_those_of_the_packages():
     assert [DataSection(name=name).name for name in dataset_names()] == list(dataset_names())
     assert get_args(DataSection.model_fields["partition"].annotation) == PARTITION_NAMES
     assert [ModelSection(name=name).name for name in MODELS.names()] == list(MODELS.names())
+    assert get_args(RateSection.model_fields["lr_schedule"].annotation) == SCHEDULES
+    assert get_args(ServerSection.model_fields["optimizer"].annotation) == SERVER_STEPS
+
+
+def test_defaults_are_the_papers():
+    settings = check({}, "defaults")
+    clients, server = settings.clients, settings.server
+    assert (clients.fraction, clients.epochs, clients.weighting) == (1.0, 0, "equal")
+    assert (clients.momentum, clients.nesterov, clients.weight_decay, clients.clip_norm) == (0.0, False, 0.0, 0.0)
+    assert (server.optimizer, server.nesterov) == ("sgd", False)
+    assert {name: getattr(server, name) for name in vars(ServerOptions())} == vars(ServerOptions())
+    for section in (clients, server):
+        assert (section.lr_schedule, section.lr_warmup, section.lr_floor) == ("constant", 0, 0.0)
+        assert not section.depends_on_rounds
+
+
+def test_weights_by_size_need_amplitudes_and_few_radios_need_a_low_minimum():
+    assert check({"clients": {"weighting": "size"}, "air": {"mode": "analog"}}, "").clients.weighting == "size"
+    software = {"clients": {"n": 4, "fraction": 0.25}, "link": {"min_clients": 2}}
+    assert check(software, "").clients.fraction == 0.25  # without radios a round needs all of its participants at most
 
 
 changes = st.fixed_dictionaries(
@@ -89,6 +155,16 @@ changes = st.fixed_dictionaries(
         "data": st.fixed_dictionaries({}, optional={"root": st.text(st.characters(exclude_categories=["Cs"]))}),
         "clients": st.fixed_dictionaries(
             {}, optional={"lr": st.floats(0, 1e6), "n": st.integers(1, 500), "abstain_below": st.floats(0, 1)}
+        ),
+        "server": st.fixed_dictionaries(
+            {},
+            optional={
+                "optimizer": st.sampled_from(SERVER_STEPS),
+                "beta2": st.floats(0, 1, exclude_max=True),
+                "epsilon": st.floats(1e-300, 1),
+                "lr_schedule": st.sampled_from(SCHEDULES),
+                "lr_factor": st.floats(1e-300, 1),
+            },
         ),
         "selection": st.one_of(
             st.fixed_dictionaries({"rho": st.floats(1e-9, 1), "policy": st.sampled_from(POLICY_NAMES)}),
@@ -226,6 +302,7 @@ def test_every_key_has_a_comment_that_says_what_is_allowed():
     assert comments["clock_ppm"].endswith("; 0 to 1000")  # of [air], which checks itself
     assert comments["partition"].endswith("; iid, dirichlet, shards")
     assert comments["lr"].endswith("; above 0")
+    assert comments["beta1"].endswith("; at least 0, below 1")
 
 
 @pytest.mark.parametrize("text", ["rounds=3", "run.rounds", "run.=3", "=", "run.rounds.x=3"])
