@@ -11,23 +11,41 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fl_app.core.schedules import RateSchedule
 from fl_app.core.selection import Policy, update_age
+from fl_app.core.server_step import STEP_PREFIX, ServerStep
 from oac_blocks.dsp.waveform.schemes import Scheme, scheme_named
 
 
-def step(w: NDArray[np.float32], direction: NDArray[np.float32], eta: float) -> NDArray[np.float32]:
-    """Return w_{t+1} from w_t; server and clients must compute this line alike, bit for bit."""
-    return w - np.float32(eta) * direction
-
-
 class Server:
-    """Hold w_t, g_{t-1}, A_t and S_t between two rounds."""
+    """Hold w_t, g_{t-1}, A_t and S_t between two rounds.
 
-    def __init__(self, w: NDArray[np.float32], policy: Policy, eta: float, scheme: Scheme | str) -> None:
+    Parameters
+    ----------
+    w
+        The first weights.
+    policy
+        Selects the entries of the next round.
+    schedule
+        Gives the global learning rate of each round.
+    scheme
+        Says which direction the model moves against, given g.
+    step
+        Moves the model against that direction, and holds what its optimizer remembers.
+    """
+
+    def __init__(
+        self,
+        w: NDArray[np.float32],
+        policy: Policy,
+        schedule: RateSchedule,
+        scheme: Scheme | str,
+        step: ServerStep,
+    ) -> None:
         if w.ndim != 1 or w.size != policy.d:
             raise ValueError(f"w must have the policy's {policy.d} entries, not shape {w.shape}")
         d = w.size
-        self.policy, self.eta = policy, eta
+        self.policy, self.schedule, self.step = policy, schedule, step
         self.scheme = scheme_named(scheme) if isinstance(scheme, str) else scheme
         self.w: NDArray[np.float32] = w.astype(np.float32)
         self.g: NDArray[np.float32] = np.zeros(d, np.float32)
@@ -35,18 +53,20 @@ class Server:
         self.selected: NDArray[np.int64] = np.arange(d)  # S_0 is all ones
         self.times_sent: NDArray[np.int32] = np.zeros(d, np.int32)
         self.updates = 0  # rounds with an update since this object was made; a skipped round does not count
+        self.rate = 0.0  # learning rate of the last update
 
     @property
     def d(self) -> int:
         return int(self.w.size)
 
-    def update(self, received: NDArray[np.float32]) -> None:
-        """Take the values that the air delivered for the selected entries, and go on to the next round."""
+    def update(self, received: NDArray[np.float32], t: int) -> None:
+        """Take the values that the air delivered for the selected entries in round t, and go on to the next round."""
         if received.shape != self.selected.shape or not np.isfinite(received).all():
             raise ValueError(f"received must hold {self.selected.size} finite values, not shape {received.shape}")
         # g_t is fresh where S_t = 1. Elsewhere the older value stays, and the step applies it once more.
         self.g[self.selected] = received
-        self.w = step(self.w, self.scheme.direction(self.g), self.eta)
+        self.rate = self.schedule.rate(t)
+        self.w = self.step.step(self.w, self.scheme.direction(self.g), self.rate)
         # The policy takes A_{t+1}: with A_t it would select the entries again that were just refreshed.
         self.age = update_age(self.age, self.selected)
         self.times_sent[self.selected] += 1
@@ -65,16 +85,21 @@ class Server:
             "age": self.age,
             "selected": self.selected,
             "times_sent": self.times_sent,
+            **{STEP_PREFIX + name: array for name, array in self.step.arrays().items()},
         }
 
     def load_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Restore the state that `arrays` returned."""
-        own = self.arrays()
-        for name, array in own.items():
+        """Restore the state that `arrays` returned; nothing changes if an array is missing or does not fit."""
+        for name, array in self.arrays().items():
+            if name.startswith(STEP_PREFIX):
+                continue  # the step checks its own
             given = arrays[name]
             if given.dtype != array.dtype or (name != "selected" and given.shape != array.shape):
                 raise ValueError(
                     f"{name} must be {array.dtype} of shape {array.shape}, not {given.dtype} {given.shape}"
                 )
+        self.step.load_arrays(
+            {name.removeprefix(STEP_PREFIX): array for name, array in arrays.items() if name.startswith(STEP_PREFIX)}
+        )
         self.w, self.g, self.age = arrays["w"].copy(), arrays["g"].copy(), arrays["age"].copy()
         self.selected, self.times_sent = arrays["selected"].copy(), arrays["times_sent"].copy()

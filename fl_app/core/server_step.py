@@ -25,6 +25,7 @@ from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.names import canonical
 
 SERVER_STEPS = ("sgd", "momentum", "adam")
+STEP_PREFIX = "step."  # begins the names of a step's arrays among those of a server
 
 Floats = NDArray[np.float32]
 
@@ -82,7 +83,7 @@ class ServerStep(ABC):
         """Restore the state that ``arrays`` returned; nothing changes if an array is missing or does not fit."""
         own = self.arrays()
         if arrays.keys() != own.keys():
-            raise ValueError(f"the step's arrays must be {sorted(own)}, got {sorted(arrays)}")
+            raise ValueError(f"the server's optimizer has the arrays {sorted(own)}, not {sorted(arrays)}")
         for name, array in own.items():
             given = arrays[name]
             if given.dtype != array.dtype or given.shape != array.shape:

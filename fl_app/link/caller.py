@@ -27,6 +27,7 @@ Phase = Literal["joining", "preparing", "prepared", "ready", "refused", "stopped
 
 FIRST_HEARTBEAT_SECONDS = 0.25  # seconds between heartbeats until the welcome gives the interval
 BYTES_BEFORE_WELCOME = 1_000_000
+BYTES_PER_PARAMETER = 24  # a whole model takes up to 16 and a bit: w, g, the mean and the mean square of Adam, the mask
 REASON_CHARS = 4096
 MOST_PARAMETERS = 2**34
 
@@ -164,7 +165,7 @@ class Caller:
             return []
 
     def _max_bytes(self) -> int:
-        return BYTES_BEFORE_WELCOME + (16 * self.welcome.d if self.welcome else 0)
+        return BYTES_BEFORE_WELCOME + (BYTES_PER_PARAMETER * self.welcome.d if self.welcome else 0)
 
     def _on_message(self, message: Message, now: float) -> list[list[Frame]]:
         if self.is_over:
@@ -206,8 +207,8 @@ class Caller:
             fingerprint=message.text("fingerprint", HASH_CHARS),
             d=message.whole("d", 1, MOST_PARAMETERS),
             payload_to=_payload_to(message),
-            heartbeat_seconds=max(0.01, min(message.seconds("heartbeat_seconds"), 60.0)),
-            silent_seconds=message.seconds("silent_seconds"),
+            heartbeat_seconds=max(0.01, min(message.amount("heartbeat_seconds"), 60.0)),
+            silent_seconds=message.amount("silent_seconds"),
         )
         self._received = message.sequence
         before = self.welcome

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ class Desk:
         self.job: Job | None = None
         self.stopped: str | None = None
         self._strikes: OrderedDict[str, int] = OrderedDict()
-        self._state, self._checksum = NO_ROUND, ""
+        self._state, self._checksum, self._eta = NO_ROUND, "", 0.0
         self._change: Packed | None = None
         self._model: Packed | None = None
         self._last_round = NO_ROUND
@@ -56,13 +57,13 @@ class Desk:
 
     # The model and the job
 
-    def set_state(self, state: int, change: Arrays | None, checksum: str) -> None:
+    def set_state(self, state: int, change: Arrays | None, checksum: str, eta: float) -> None:
         """Set the model's state at the start of round `state`; `change` leads there from the round before.
 
         None means the first state of all, which clients can only receive as a whole model. A change without arrays
-        means that the round brought no update.
+        means that the round brought no update. `eta` is the learning rate with which clients apply the change.
         """
-        self._state, self._checksum = state, checksum
+        self._state, self._checksum, self._eta = state, checksum, eta
         self._change = None if change is None else Packed.of(change)
         self._model = None
 
@@ -261,7 +262,7 @@ class Desk:
         job = self._answered_job(session, message, "train")
         if job is None:
             return []
-        loss, seconds, sent = message.number("loss"), message.seconds("seconds"), message.flag("sent")
+        loss, seconds, sent = message.number("loss"), message.amount("seconds"), message.flag("sent")
         payload = None
         if sent and self.terms.payload_to != "radio":
             payload = self._payload(message, job.k)
@@ -286,7 +287,7 @@ class Desk:
         if message.arrays.keys() != specs.keys():
             raise WireError("statistics: the buffers must be those of the model")
         arrays = {name: message.array(name, dtype, *shape) for name, (dtype, shape) in specs.items()}
-        self._take(session, job, ClientAnswer(session.client, message.seconds("seconds"), arrays=arrays))
+        self._take(session, job, ClientAnswer(session.client, message.amount("seconds"), arrays=arrays))
         return []
 
     def _answered_job(self, session: Session, message: Message, kind: JobKind) -> Job | None:
@@ -342,7 +343,7 @@ class Desk:
             elif now - session.modelled > 2 * self.terms.heartbeat_seconds:  # otherwise the model is on its way
                 outgoing.append(self._send_model(session, now))
         if self.job is not None:
-            body = {"kind": self.job.kind, "state": self._state, "checksum": self._checksum}
+            body = {"kind": self.job.kind, "state": self._state, "checksum": self._checksum, "eta": self._eta}
             outgoing.append(self._send(session, "work", body, self.job.round, arrays))
             session.model_state, session.told = self._state, now
         return outgoing
@@ -352,7 +353,7 @@ class Desk:
             self._model = Packed.of(self._whole_model())
         self.counts["whole models"] += 1
         session.model_state, session.modelled = self._state, now
-        body = {"mode": self.terms.scheme.name, "eta": self.terms.eta, "checksum": self._checksum}
+        body = {"mode": self.terms.scheme.name, "checksum": self._checksum, **asdict(self.terms.optimizer)}
         return self._send(session, "model", body, self._state, self._model)
 
     def _send(

@@ -77,7 +77,7 @@ class LinkWorkers(InProcess):
             n_clients=settings.clients.n,
             d=server.d,
             scheme=server.scheme,
-            eta=server.eta,
+            optimizer=settings.server.options(),
             config=settings.toml(),
             config_hash=config_hash(settings),
             fingerprint=fingerprint,
@@ -134,7 +134,7 @@ class LinkWorkers(InProcess):
         server, change = self._server, None
         if self._state is not None:
             change = change_of(server, self._sent) if server.updates > self._updates else {}
-        self._desk.set_state(state, change, checksum_of(server))
+        self._desk.set_state(state, change, checksum_of(server), server.rate)
         self._state, self._sent, self._updates = state, server.selected, server.updates
 
     def _gather(self) -> None:

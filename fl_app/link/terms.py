@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from fl_app.core.server_step import ServerOptions
 from fl_app.link.downlink import Arrays
 from fl_app.link.wire import NO_ROUND, Frame
 from oac_blocks.dsp.waveform.schemes import Scheme
@@ -31,7 +32,7 @@ class Terms:
     n_clients: int
     d: int
     scheme: Scheme
-    eta: float
+    optimizer: ServerOptions
     config: str  # TOML
     config_hash: str
     fingerprint: str

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from oac_blocks.errors import OacError
 
-VERSION = 1  # version of the protocol
+VERSION = 2  # version of the protocol
 SERVER = -1  # sender number of the server, which is not a client
 NO_ROUND = -1
 
@@ -39,6 +39,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "uint8": np.dtype("<u1"),
     "int64": np.dtype("<i8"),
     "float32": np.dtype("<f4"),
+    "float64": np.dtype("<f8"),
 }
 
 Plain = int | float | str | bool | None
@@ -75,8 +76,8 @@ class Message:
             raise WireError(f"{self.type}: {name} must be a number")
         return float(value)
 
-    def seconds(self, name: str) -> float:
-        """Return a finite number of seconds, 0 or more."""
+    def amount(self, name: str) -> float:
+        """Return a finite float, 0 or more."""
         value = self.number(name)
         if not (math.isfinite(value) and value >= 0):
             raise WireError(f"{self.type}: {name} must be finite and 0 or more")

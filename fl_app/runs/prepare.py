@@ -147,7 +147,8 @@ def _server(settings: Settings, w: NDArray[np.float32], policy: Any) -> Server:
         rng=stream(settings.run.seed, "policy"),
         args=chosen.args,
     )
-    return Server(w, made, settings.server.lr, settings.air.scheme)
+    schedule = settings.server.schedule(settings.run.rounds)
+    return Server(w, made, schedule, settings.air.scheme, settings.server.options().make(d))
 
 
 def _load(settings: Settings, objects: Objects) -> Data:

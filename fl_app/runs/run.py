@@ -76,7 +76,10 @@ class Run:
         """Go on from a checkpoint; RunError if it is of other data or other first weights."""
         if checkpoint.state["fingerprint"] != self.prepared.fingerprint:
             raise RunError(f"{where} was trained on other data or other first weights than its config.toml gives")
-        self.training.restore(checkpoint)
+        try:
+            self.training.restore(checkpoint)
+        except ValueError as error:
+            raise RunError(f"the checkpoint of {where} does not fit its config.toml: {error}") from error
         self.training.rows = rows_of_a_longer_run(self.training.rows, self.settings.run)
 
     @contextmanager

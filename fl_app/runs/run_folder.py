@@ -107,6 +107,12 @@ class RunFolder:
             raise RunError(
                 f"--rounds {rounds}: {self.path} has played {done} rounds already; choose {done + 1} or more"
             )
+        for section in (settings.clients, settings.server):
+            if section.depends_on_rounds and rounds != settings.run.rounds:
+                raise RunError(
+                    f"--rounds {rounds}: [{section.SECTION}] lr_schedule = {section.lr_schedule!r} spans "
+                    f"{settings.run.rounds} rounds: a run with another number of rounds must begin anew"
+                )
         return settings.with_values(run={"rounds": rounds})
 
     def settings(self) -> Settings:

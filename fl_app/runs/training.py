@@ -45,7 +45,7 @@ class Training:
         air_cpu_seconds = time.process_time() - air_started
         # The server updates g_t, w_{t+1}, A_{t+1} and S_{t+1}.
         if uplink is not None and uplink.heard.size and np.isfinite(uplink.received).all():
-            server.update(uplink.received)
+            server.update(uplink.received, t)
             self.lost_in_a_row = 0
         else:
             server.skip()

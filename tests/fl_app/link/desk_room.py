@@ -3,8 +3,10 @@
 
 import numpy as np
 
+from fl_app.core.schedules import RateSchedule
 from fl_app.core.selection import make_policy
 from fl_app.core.server import Server
+from fl_app.core.server_step import ServerOptions
 from fl_app.link.caller import Caller, Result
 from fl_app.link.desk import Desk
 from fl_app.link.downlink import change_of, checksum_of, whole_model
@@ -12,21 +14,22 @@ from fl_app.link.terms import Terms
 from fl_app.link.wire import Message, pack
 
 D, K, N = 64, 16, 3
+RATES = RateSchedule(0.1, rounds=10, name="cosine")
 
 
 class Room:
     """A server's model, its desk and some clients in one room; messages wait in `mail` until they are delivered."""
 
-    def __init__(self, mode="onebit", n=N, **changes):
+    def __init__(self, mode="onebit", n=N, optimizer="sgd", **changes):
         self.now, self.round = 0.0, 0
-        rng = np.random.default_rng(1)
+        rng, options = np.random.default_rng(1), ServerOptions(optimizer)
         policy = make_policy("fair-k", D, K, rng=np.random.default_rng(2))
-        self.server = Server(rng.normal(size=D).astype(np.float32), policy, 0.1, mode)
+        self.server = Server(rng.normal(size=D).astype(np.float32), policy, RATES, mode, options.make(D))
         terms = {
             "n_clients": n,
             "d": D,
             "scheme": self.server.scheme,
-            "eta": 0.1,
+            "optimizer": options,
             "config": "[run]\n",
             "config_hash": "c",
             "fingerprint": "f",
@@ -38,7 +41,7 @@ class Room:
         self.desk = Desk(
             Terms(**{**terms, **changes}), lambda: whole_model(self.server), lambda who: who not in self.unreachable
         )
-        self.desk.set_state(0, None, checksum_of(self.server))
+        self.desk.set_state(0, None, checksum_of(self.server), self.server.rate)
         self.callers = {}
         self.kinds = []  # of all that the desk has sent
 
@@ -89,9 +92,9 @@ class Room:
         answers = self.desk.close().answers
         sent = self.server.selected
         total = sum(answers[client].payload.astype(np.float32) for client in sorted(answers))
-        self.server.update(total + np.float32(0.25))
+        self.server.update(total + np.float32(0.25), self.round)
         self.round += 1
-        self.desk.set_state(self.round, change_of(self.server, sent), checksum_of(self.server))
+        self.desk.set_state(self.round, change_of(self.server, sent), checksum_of(self.server), self.server.rate)
         return answers
 
     def assert_copies_are_right(self, *identities):

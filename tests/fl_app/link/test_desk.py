@@ -66,7 +66,7 @@ def test_round_that_brought_nothing_costs_no_bytes(room):
     room.desk.close()
     room.server.skip()
     room.round += 1
-    room.desk.set_state(room.round, {}, checksum_of(room.server))
+    room.desk.set_state(room.round, {}, checksum_of(room.server), room.server.rate)
     room.kinds.clear()
     room.ask()
     room.answer()

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import zmq
 
+from fl_app.core.server_step import ServerOptions
 from fl_app.link.desk import KNOWN_PEERS, Desk
 from fl_app.link.terms import Terms
 from fl_app.link.wire import Message, pack
@@ -29,7 +30,7 @@ def make_desk():
         n_clients=4,
         d=D,
         scheme=scheme_named("onebit"),
-        eta=0.1,
+        optimizer=ServerOptions(),
         config="",
         config_hash="c",
         fingerprint="f",
@@ -41,7 +42,7 @@ def make_desk():
     model = {"w": np.zeros(D, np.float32), "memory": np.zeros(D, np.int8), "mask": np.ones(D // 8, np.uint8)}
     # Nobody is reachable: who joins takes over, so that the fuzz keeps getting at sessions of its own.
     desk = Desk(terms, lambda: model, is_reachable=lambda _: False)
-    desk.set_state(0, None, "s")
+    desk.set_state(0, None, "s", 0.0)
     return desk
 
 

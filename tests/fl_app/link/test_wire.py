@@ -123,8 +123,8 @@ def header(**changes):
         ([b"\xc1"], "not msgpack"),
         ([header() + b"\x00"], "not msgpack"),
         ([msgpack.packb([1, 2])], "not a map"),
-        ([header(v=2)], "speaks version 1"),
-        ([header(v=True)], "speaks version 1"),
+        ([header(v=VERSION + 1)], f"speaks version {VERSION}"),
+        ([header(v=True)], f"speaks version {VERSION}"),
         ([header(more=1)], "expected keys"),
         ([header(type="a" * 65)], "short name"),
         ([header(type=b"x")], "not msgpack"),
@@ -164,8 +164,8 @@ def test_size_cap_comes_first():
 
 
 def test_our_own_mistakes_are_noticed_when_packing():
-    with pytest.raises(WireError, match="float64"):
-        pack(Message("x", 0, 0, 0, arrays={"a": np.zeros(1)}))
+    with pytest.raises(WireError, match="float16"):
+        pack(Message("x", 0, 0, 0, arrays={"a": np.zeros(1, np.float16)}))
     with pytest.raises(WireError, match="plain value"):
         pack(Message("x", 0, 0, 0, body={"a": (1, 2)}))
     with pytest.raises(WireError, match="more than"):
@@ -193,7 +193,7 @@ def test_readers_check_what_they_return():
         lambda: message.whole("f", 0, 2),
         lambda: message.whole("none", 0, 2),
         lambda: message.number("yes"),
-        lambda: message.seconds("inf"),
+        lambda: message.amount("inf"),
         lambda: message.text("s", 2),
         lambda: message.flag("n"),
         lambda: message.array("a", "uint8", 3),

@@ -24,21 +24,6 @@ def threads_as_before():
     torch.set_num_threads(before)
 
 
-@pytest.fixture
-def run(tmp_path):
-    """Trains in a folder of its own, to the end or until `rounds` rounds are done; returns the folder."""
-
-    def start(settings, name="run", stop_after=None):
-        folder = RunFolder(tmp_path / name)
-        if not folder.config.exists():
-            folder = RunFolder.create(settings, folder.path)
-        done = []
-        train(settings, folder, done.append, lambda: stop_after is not None and len(done) >= stop_after)
-        return folder
-
-    return start
-
-
 @pytest.mark.parametrize(
     ("air", "mode"), [("ideal", "analog"), ("fading", "onebit"), ("fading", "analog"), ("waveform", "onebit")]
 )

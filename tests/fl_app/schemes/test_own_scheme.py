@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A scheme that somebody adds: one module, and it trains through the simulated airs and over the link."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
 from fl_app.air import AirSettings, make_air
+from fl_app.core.schedules import RateSchedule
 from fl_app.core.server import Server
+from fl_app.core.server_step import ServerOptions
 from fl_app.link.downlink import Replica, change_of, whole_model
 from fl_app.link.wire import Message
 from fl_app.runs.run_folder import RunFolder
@@ -47,12 +51,13 @@ def test_votes_of_all_clients_decide(air):
 
 def test_a_client_follows_its_downlink():
     d, k = 40, 10
-    server = Server(np.ones(d, np.float32), make_policy("fair-k", d, k, rng=np.random.default_rng(1)), 0.1, "ternary")
-    body = {"mode": "ternary", "eta": 0.1}
+    policy, options = make_policy("fair-k", d, k, rng=np.random.default_rng(1)), ServerOptions()
+    server = Server(np.ones(d, np.float32), policy, RateSchedule(0.1, rounds=4), "ternary", options.make(d))
+    body = {"mode": "ternary", **asdict(options)}
     replica = Replica.from_message(Message("model", -1, 0, 1, body, whole_model(server)), d)
     rng = np.random.default_rng(2)
-    for _ in range(4):
+    for t in range(4):
         sent = server.selected
-        server.update(rng.integers(-3, 4, sent.size).astype(np.float32))
-        replica.apply(Message("work", -1, 0, 1, {}, change_of(server, sent)))
+        server.update(rng.integers(-3, 4, sent.size).astype(np.float32), t)
+        replica.apply(Message("work", -1, 0, 1, {"eta": server.rate}, change_of(server, sent)))
         np.testing.assert_array_equal(replica.w, server.w)
