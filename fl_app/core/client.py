@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compute a client's part of Algorithm 1: H local steps, the sum of their gradients and the k entries it sends."""
+"""Compute a client's part of Algorithm 1: local steps, the sum of their directions and the k entries it sends."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from fl_app.core.batches import draw_batch, epoch_batches, step_batches
+from fl_app.core.local_step import LocalOptions, LocalSteps
 from fl_app.core.models import Buffers, ModelSpec, get_buffers, measure_buffers, set_buffers, set_parameters
 from fl_app.core.networks import layout_of
 from fl_app.core.samples import Batch, Samples
+from fl_app.core.schedules import RateSchedule
 from fl_app.core.streams import stream
 from fl_app.core.task import Classification, Task
 from fl_app.core.torch_seed import seeded_torch
@@ -32,12 +35,21 @@ class LocalTraining:
     model: ModelSpec
     task: Task
     H: int
-    lr: float
+    epochs: int  # passes over the data instead of H steps; 0: H steps
     batch_size: int
+    options: LocalOptions
+    schedule: RateSchedule  # the local learning rate of each round, in place of the options' rate
+    weights: tuple[float, ...]  # factor of each client's sum; empty if all clients count alike
     scheme: str | Scheme  # each process makes its own scheme object from a name
     abstain_below: float
     device: str
     threads: int
+
+    def batches(self, samples: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+        """Yield the samples of each local step of a round, drawn one batch at a time."""
+        if self.epochs:
+            return epoch_batches(samples, self.batch_size, self.epochs, rng)
+        return step_batches(samples, self.batch_size, self.H, rng)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,39 +104,44 @@ def local_update(
     model: nn.Module,
     data: Samples,
     w: NDArray[np.float32],
-    H: int,
-    lr: float,
-    batch_size: int,
+    options: LocalOptions,
+    batches: Iterable[NDArray[np.int64]],
     rng: np.random.Generator,
     task: Task | None = None,
 ) -> tuple[NDArray[np.float32], float]:
-    """Run ClientUpdate: H steps of SGD from w.
+    """Run ClientUpdate: one step of SGD from w for each batch.
+
+    Parameters
+    ----------
+    model, data, w
+        The model, the client's data and the weights to start from.
+    options
+        How a step moves the parameters.
+    batches
+        The samples of each step.
+    rng
+        Draws what the data leaves to chance, such as random transforms. It is not the one that draws the batches.
+    task
+        What is learned; classification by default.
 
     Returns
     -------
-    gradient : ndarray of float32, shape (d,)
-        The sum of the H gradients.
+    total : ndarray of float32, shape (d,)
+        The sum of the directions of all steps; in plain SGD these are the gradients.
     loss : float
-        The mean loss over the H steps.
+        The mean loss over the steps.
     """
     task = task or Classification()
     set_parameters(model, w)
     model.train()
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    sums = [torch.zeros_like(parameter) for parameter in parameters]
-    losses = torch.zeros(H, device=parameters[0].device)
-    transforms = rng.spawn(1)[0]  # random transforms draw from a stream of their own, and leave the batches as they are
-    for step in range(H):
-        inputs, targets = placed(data.batch(_draw_batch(data, batch_size, rng), transforms), model)
+    steps, losses = LocalSteps(options, parameters), []
+    for indices in batches:
+        inputs, targets = placed(data.batch(indices, rng), model)
         loss = task.loss(model(inputs), targets)
-        gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
-        losses[step] = loss.detach()
-        with torch.no_grad():
-            for parameter, total, gradient in zip(parameters, sums, gradients, strict=True):
-                total += gradient
-                parameter.sub_(gradient, alpha=lr)
-    flat = torch.cat([total.reshape(-1) for total in sums]).cpu().numpy()
-    return flat, float(losses.mean())
+        losses.append(loss.detach())
+        steps.step(torch.autograd.grad(loss, parameters, materialize_grads=True))
+    return steps.total(), float(torch.stack(losses).mean())
 
 
 def placed(batch: Batch, model: nn.Module) -> Batch:
@@ -134,13 +151,6 @@ def placed(batch: Batch, model: nn.Module) -> Batch:
     if inputs.dim() == 4:
         return inputs.to(device, memory_format=layout_of(model)), targets.to(device)
     return inputs.to(device), targets.to(device)
-
-
-def _draw_batch(data: Samples, batch_size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw a batch without replacement; a batch that holds all the data has it in its own order, without a draw."""
-    if batch_size >= len(data):
-        return np.arange(len(data))
-    return rng.choice(len(data), batch_size, replace=False)
 
 
 class ClientGroup:
@@ -165,11 +175,13 @@ class ClientGroup:
 
     def _train_one(self, broadcast: Broadcast, client: int, data: Samples) -> ClientReport:
         local, started = self.local, time.perf_counter()
-        batches = stream(local.seed, "batches", broadcast.t, client)
+        rng = stream(local.seed, "batches", broadcast.t, client)
+        options = replace(local.options, lr=local.schedule.rate(broadcast.t))
         with seeded_torch(stream(local.seed, "model", broadcast.t, client), local.device):  # for dropout
-            gradient, loss = local_update(
-                self.model, data, broadcast.w, local.H, local.lr, local.batch_size, batches, local.task
-            )
+            batches, transforms = local.batches(len(data), rng), rng.spawn(1)[0]
+            gradient, loss = local_update(self.model, data, broadcast.w, options, batches, transforms, local.task)
+        if local.weights:
+            gradient *= np.float32(local.weights[client])
         payload = None
         if np.isfinite(gradient).all():
             coins = stream(local.seed, "coins", broadcast.t, client)
@@ -183,7 +195,7 @@ class ClientGroup:
         set_buffers(self.model, self._fresh)
         for client, data in self.clients.items():
             rng = stream(self.local.seed, "statistics", t, client)
-            batch = data.batch(_draw_batch(data, self.local.batch_size, rng), rng)
+            batch = data.batch(draw_batch(len(data), self.local.batch_size, rng), rng)
             yield client, measure_buffers(self.model, [placed(batch, self.model)[0]])
 
     def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> list[Score]:

@@ -16,7 +16,9 @@ from torch import nn
 from fl_app.config import ConfigError, Settings
 from fl_app.core.catalog import TASKS
 from fl_app.core.client import LocalTraining, placed
+from fl_app.core.local_step import LocalOptions
 from fl_app.core.models import Buffers, ModelFactory, ModelSpec, get_buffers, get_parameters
+from fl_app.core.participation import size_weights
 from fl_app.core.samples import Samples
 from fl_app.core.selection import make_policy
 from fl_app.core.server import Server
@@ -125,8 +127,11 @@ def _prepare_common(settings: Settings, objects: Objects) -> _Common:
         model=spec,
         task=task,
         H=clients.H,
-        lr=clients.lr,
+        epochs=clients.epochs,
         batch_size=clients.batch_size,
+        options=LocalOptions(clients.lr, clients.momentum, clients.weight_decay, clients.clip_norm, clients.nesterov),
+        schedule=clients.schedule(settings.run.rounds),
+        weights=tuple(size_weights([len(part) for part in parts]).tolist()) if clients.weighting == "size" else (),
         scheme=settings.air.scheme,
         abstain_below=clients.abstain_below,
         device=device,

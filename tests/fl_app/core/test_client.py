@@ -6,10 +6,14 @@ import pytest
 import torch
 from torch import nn
 
+from fl_app.core.batches import epoch_batches, step_batches
 from fl_app.core.client import Broadcast, ClientGroup, LocalTraining, local_update
+from fl_app.core.local_step import LocalOptions
 from fl_app.core.models import ModelSpec, build_model, get_buffers, get_gradients, get_parameters, set_parameters
 from fl_app.core.networks import layout_of
 from fl_app.core.samples import ArraySamples
+from fl_app.core.schedules import RateSchedule
+from fl_app.core.streams import stream
 from fl_app.core.task import Classification
 from oac_blocks.dsp.waveform.schemes import scheme_named
 
@@ -28,8 +32,11 @@ def make_local(**changes):
         "model": ModelSpec("cnn", facts={"classes": CLASSES, "in_channels": 1, "image_size": 8}),
         "task": Classification(),
         "H": 2,
-        "lr": 0.05,
+        "epochs": 0,
         "batch_size": 6,
+        "options": LocalOptions(0.05),
+        "schedule": RateSchedule(0.05, rounds=9),
+        "weights": (),
         "scheme": "onebit",
         "abstain_below": 0.0,
         "device": "cpu",
@@ -55,8 +62,9 @@ def plain_gradient(model, w, images, labels):
 
 def test_update_is_the_sum_of_the_gradients_along_the_way(model):
     data, w, lr, H = make_samples(5), get_parameters(model), 0.05, 3
+    rng = np.random.default_rng(1)
     # A batch as large as the data holds all of it, in whatever order.
-    total, loss = local_update(model, data, w, H, lr, 5, np.random.default_rng(1))
+    total, loss = local_update(model, data, w, LocalOptions(lr), step_batches(5, 5, H, rng), rng)
     here, expected = w.copy(), np.zeros_like(w)
     for _ in range(H):
         gradient = plain_gradient(model, here, data.inputs, data.targets)
@@ -68,14 +76,20 @@ def test_update_is_the_sum_of_the_gradients_along_the_way(model):
 
 def test_batches_come_from_the_generator_alone(model):
     data, w = make_samples(40), get_parameters(model)
-    one, two, other = (local_update(model, data, w, 2, 0.1, 8, np.random.default_rng(seed))[0] for seed in (1, 1, 2))
+
+    def update(seed):
+        rng = np.random.default_rng(seed)
+        return local_update(model, data, w, LocalOptions(0.1), step_batches(40, 8, 2, rng), rng)[0]
+
+    one, two, other = (update(seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, two)
     assert not np.array_equal(one, other)
 
 
 def test_client_with_less_than_a_batch_uses_all_it_has(model):
     data, w = make_samples(3), get_parameters(model)
-    total, _ = local_update(model, data, w, 1, 0.1, 50, np.random.default_rng(1))
+    rng = np.random.default_rng(1)
+    total, _ = local_update(model, data, w, LocalOptions(0.1), step_batches(3, 50, 1, rng), rng)
     np.testing.assert_allclose(total, plain_gradient(model, w, data.inputs, data.targets), rtol=1e-3, atol=1e-6)
 
 
@@ -112,6 +126,47 @@ def test_report_depends_on_neither_group_nor_order(model):
     for n in data:
         np.testing.assert_array_equal(backwards[n].payload, together[n].payload)
     assert alone[2].loss == together[2].loss
+
+
+def analog_sums(w, t=5, **changes):
+    (report,) = ClientGroup(make_local(scheme="analog", **changes), {2: make_samples(20)}, {}).train(
+        Broadcast(t, w, np.arange(w.size))
+    )
+    return report.payload
+
+
+def test_rate_is_that_of_the_round(model):
+    w = get_parameters(model)
+    falling = RateSchedule(0.2, rounds=9, name="exponential", factor=0.5)
+    scheduled = analog_sums(w, t=2, schedule=falling)
+    np.testing.assert_array_equal(scheduled, analog_sums(w, t=2, schedule=RateSchedule(0.05, rounds=9)))
+    assert not np.array_equal(scheduled, analog_sums(w, t=2, schedule=RateSchedule(0.2, rounds=9)))
+
+
+def test_every_option_reaches_the_steps(model):
+    w = get_parameters(model)
+    plain = analog_sums(w)
+    for options in (
+        LocalOptions(0.05, momentum=0.9),
+        LocalOptions(0.05, momentum=0.9, nesterov=True),
+        LocalOptions(0.05, weight_decay=0.1),
+        LocalOptions(0.05, clip_norm=0.01),
+    ):
+        assert not np.array_equal(analog_sums(w, options=options), plain), options
+
+
+def test_epochs_take_the_place_of_steps(model):
+    w, data = get_parameters(model), make_samples(20)
+    rng = stream(7, "batches", 5, 2)
+    batches = list(epoch_batches(20, 6, 2, rng))  # these samples draw nothing in between
+    expected, _ = local_update(model, data, w, LocalOptions(0.05), batches, rng)
+    np.testing.assert_array_equal(analog_sums(w, epochs=2), expected)
+    assert len(batches) == 8
+
+
+def test_weight_multiplies_the_sum(model):
+    w = get_parameters(model)
+    np.testing.assert_array_equal(analog_sums(w, weights=(0.3, 0.2, 2.5)), np.float32(2.5) * analog_sums(w))
 
 
 def test_client_without_finite_gradients_has_nothing_to_send(model):

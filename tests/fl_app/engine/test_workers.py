@@ -11,8 +11,10 @@ import pytest
 import torch
 
 from fl_app.core.client import Broadcast, LocalTraining
+from fl_app.core.local_step import LocalOptions
 from fl_app.core.models import ModelSpec, build_model, get_parameters
 from fl_app.core.samples import ArraySamples
+from fl_app.core.schedules import RateSchedule
 from fl_app.core.task import Classification
 from fl_app.engine.pool import InProcess, ProcessPool, WorkerError, make_workers
 from tests.support.paths import ROOT
@@ -22,8 +24,11 @@ LOCAL = LocalTraining(
     model=ModelSpec("cnn", facts={"classes": 4, "in_channels": 1, "image_size": 8}),
     task=Classification(),
     H=2,
-    lr=0.05,
+    epochs=0,
     batch_size=6,
+    options=LocalOptions(0.05),
+    schedule=RateSchedule(0.05, rounds=9),
+    weights=(),
     scheme="analog",
     abstain_below=0.0,
     device="cpu",
