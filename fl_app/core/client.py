@@ -17,6 +17,7 @@ from fl_app.core.batches import draw_batch, epoch_batches, step_batches
 from fl_app.core.local_step import LocalOptions, LocalSteps
 from fl_app.core.models import Buffers, ModelSpec, get_buffers, measure_buffers, set_buffers, set_parameters
 from fl_app.core.networks import layout_of
+from fl_app.core.participation import participants
 from fl_app.core.samples import Batch, Samples
 from fl_app.core.schedules import RateSchedule
 from fl_app.core.streams import stream
@@ -32,6 +33,8 @@ class LocalTraining:
     """Describe the clients' local training; every client receives it once, before the first round."""
 
     seed: int
+    n_clients: int
+    fraction: float  # share of the clients that take part in a round
     model: ModelSpec
     task: Task
     H: int
@@ -44,6 +47,10 @@ class LocalTraining:
     abstain_below: float
     device: str
     threads: int
+
+    def participants(self, t: int) -> NDArray[np.int64]:
+        """Return the clients that take part in round t, in ascending order."""
+        return participants(self.seed, t, self.n_clients, self.fraction)
 
     def batches(self, samples: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
         """Yield the samples of each local step of a round, drawn one batch at a time."""
@@ -169,9 +176,11 @@ class ClientGroup:
         self.model: nn.Module = model.to(local.device)
 
     def train(self, broadcast: Broadcast) -> Iterator[ClientReport]:
-        """Yield the report of each client of this group as soon as it is ready."""
+        """Yield the report of each client of this group that takes part, as soon as it is ready."""
+        taking_part = set(self.local.participants(broadcast.t).tolist())
         for client, data in self.clients.items():
-            yield self._train_one(broadcast, client, data)
+            if client in taking_part:
+                yield self._train_one(broadcast, client, data)
 
     def _train_one(self, broadcast: Broadcast, client: int, data: Samples) -> ClientReport:
         local, started = self.local, time.perf_counter()

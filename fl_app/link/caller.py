@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl_app.link.downlink import Replica
-from fl_app.link.terms import HASH_CHARS, PAYLOAD_TO, JobKind, PayloadTo
+from fl_app.link.terms import FOLLOW, HASH_CHARS, JOB_KINDS, PAYLOAD_TO, JobKind, PayloadTo
 from fl_app.link.wire import MAX_HEADER_BYTES, NO_ROUND, SERVER, Frame, Message, WireError, pack, unpack
 
 _log = logging.getLogger(__name__)
@@ -242,11 +242,14 @@ class Caller:
         self._check_phase(message)
         kind, state = message.text("kind", 16), message.whole("state", 0, 2**62)
         checksum = message.text("checksum", HASH_CHARS)
-        if kind not in ("train", "measure"):
+        if kind not in (*JOB_KINDS, FOLLOW):
             raise WireError(f"work: there is no kind {kind!r}")
         if not self._follow(message, state, checksum):
             return self._resync(now)
         self.phase = "ready"
+        if kind == FOLLOW:
+            self._wanted = None  # whatever was asked before is over
+            return []
         assert self._replica is not None
         job: JobKind = "train" if kind == "train" else "measure"
         assert self.welcome is not None

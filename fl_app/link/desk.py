@@ -20,7 +20,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fl_app.link.downlink import Arrays
-from fl_app.link.terms import HASH_CHARS, NOTHING, ClientAnswer, Job, JobKind, Outgoing, Packed, Session, Terms
+from fl_app.link.terms import FOLLOW, HASH_CHARS, NOTHING, ClientAnswer, Job, JobKind, Outgoing, Packed, Session, Terms
 from fl_app.link.wire import NO_ROUND, SERVER, Frame, Message, WireError, pack_header, unpack
 
 _log = logging.getLogger(__name__)
@@ -67,9 +67,15 @@ class Desk:
         self._change = None if change is None else Packed.of(change)
         self._model = None
 
-    def open(self, kind: JobKind, round_: int, k: int, now: float) -> list[Outgoing]:
-        """Open a new job, and return the messages that tell all ready clients about it."""
-        self.job, self._last_round = Job(kind, round_, k), round_
+    def open(
+        self, kind: JobKind, round_: int, k: int, now: float, clients: Collection[int] | None = None
+    ) -> list[Outgoing]:
+        """Open a new job for these clients, by default for all, and return the messages that tell all ready clients.
+
+        The others are told to follow: they take the change of the model, so that they need no whole model later.
+        """
+        asked = frozenset(range(self.terms.n_clients) if clients is None else clients)
+        self.job, self._last_round = Job(kind, round_, k, asked), round_
         return [out for session in self.ready() for out in self._tell(session, now)]
 
     def close(self) -> Job:
@@ -88,12 +94,12 @@ class Desk:
         return [session for session in self.sessions.values() if session.state == "ready"]
 
     def waiting_for(self, now: float) -> list[int]:
-        """Return the present clients that have not answered the job and are not silent for too long."""
-        answers = self.job.answers if self.job else {}
+        """Return the present clients that are asked, have not answered and are not silent for too long."""
+        due = self.job.due if self.job else frozenset()
         return [
             session.client
             for session in self.ready()
-            if session.client not in answers and now - session.heard <= self.terms.silent_seconds
+            if session.client in due and now - session.heard <= self.terms.silent_seconds
         ]
 
     def beats(self) -> list[Outgoing]:
@@ -132,7 +138,7 @@ class Desk:
         state: str = session.state
         if now - session.heard > self.terms.silent_seconds:
             state = "silent"
-        elif state == "ready" and self.job is not None:
+        elif state == "ready" and self.job is not None and client in self.job.clients:
             state = "answered" if client in self.job.answers else "working"
         return {"id": client, "state": state, "late": session.late, "seconds": session.seconds}
 
@@ -299,6 +305,8 @@ class Desk:
             self.counts["late"] += 1
             session.late += 1
             return None
+        if session.client not in job.clients:
+            raise WireError(f"{message.type}: client {session.client} was not asked in round {message.round}")
         if session.client in job.answers:
             self.counts["repeated"] += 1
             return None
@@ -314,6 +322,8 @@ class Desk:
         job = self.job
         if session.state != "ready" or job is None or session.client in job.answers or busy == job.title:
             return []
+        if session.client not in job.clients and have == self._state:
+            return []  # the client follows, and that is all that it is asked for
         if now - session.told <= 2 * self.terms.heartbeat_seconds:
             return []  # the client may have sent the heartbeat before the job arrived
         session.model_state = have
@@ -343,7 +353,8 @@ class Desk:
             elif now - session.modelled > 2 * self.terms.heartbeat_seconds:  # otherwise the model is on its way
                 outgoing.append(self._send_model(session, now))
         if self.job is not None:
-            body = {"kind": self.job.kind, "state": self._state, "checksum": self._checksum, "eta": self._eta}
+            kind = self.job.kind if session.client in self.job.clients else FOLLOW
+            body = {"kind": kind, "state": self._state, "checksum": self._checksum, "eta": self._eta}
             outgoing.append(self._send(session, "work", body, self.job.round, arrays))
             session.model_state, session.told = self._state, now
         return outgoing

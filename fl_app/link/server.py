@@ -66,6 +66,7 @@ class LinkWorkers(InProcess):
         self._bench = bench
 
     def assign(self, local: LocalTraining, n_clients: int, data_of: DataOf, test: Samples) -> None:  # noqa: ARG002
+        self._participants = local.participants
         super().assign(local, 0, data_of, test)  # the clients' data is theirs
         buffers = get_buffers(self._group.model)
         self._specs = {name: (buffer.dtype.name, buffer.shape) for name, buffer in buffers.items()}
@@ -150,21 +151,23 @@ class LinkWorkers(InProcess):
             if waited >= link.join_seconds and len(self._desk.ready()) >= link.min_clients:
                 _log.warning("starting with %d of %d clients", len(self._desk.ready()), n)
                 return
-            self._wait(started, len(self._desk.ready()), "are here")
+            self._wait(started, len(self._desk.ready()), link.min_clients, "are here")
 
     def _ask(self, kind: JobKind, t: int) -> list[ClientAnswer]:
-        """Put a job to all clients; their answers by the deadline, in the clients' order.
+        """Put a job to the clients: those that take part in a round of training, all for statistics.
 
-        Too few: once more, for those who have not answered. An answer that is there stays: the same client would give
-        the same one again.
+        Returns their answers by the deadline, in the clients' order. If there are too few, those who have not answered
+        are asked once more. An answer that is there stays: the same client would give the same one again.
         """
         link, desk = self._settings.link, self._desk
         started = time.monotonic()
-        self._link.send(desk.open(kind, t, self._server.selected.size, started))
+        clients = self._participants(t).tolist() if kind == "train" else None
+        self._link.send(desk.open(kind, t, self._server.selected.size, started, clients))
         job, deadline = self._current(), started + link.round_seconds
+        least = min(link.min_clients, len(job.clients))
         while True:
             now = time.monotonic()
-            enough = len(job.answers) >= link.min_clients
+            enough = len(job.answers) >= least
             if enough and (now >= deadline or not desk.waiting_for(now)):
                 break
             if now >= deadline:
@@ -172,11 +175,11 @@ class LinkWorkers(InProcess):
                     "round %d: %d of at least %d clients answered within %g s; trying again",
                     t,
                     len(job.answers),
-                    link.min_clients,
+                    least,
                     link.round_seconds,
                 )
                 deadline = now + link.round_seconds
-            self._wait(started, len(job.answers), f"answered in round {t}")
+            self._wait(started, len(job.answers), least, f"answered in round {t}")
         self.show_status()
         desk.close()
         return [job.answers[client] for client in sorted(job.answers)]
@@ -185,13 +188,11 @@ class LinkWorkers(InProcess):
         assert self._desk.job is not None
         return self._desk.job
 
-    def _wait(self, started: float, count: int, what: str) -> None:
-        link = self._settings.link
-        if count < link.min_clients:
-            if time.monotonic() - started > link.patience_seconds:
-                raise LinkError(
-                    f"only {count} of at least {link.min_clients} clients {what} in {link.patience_seconds:g} s"
-                )
+    def _wait(self, started: float, count: int, least: int, what: str) -> None:
+        patience_seconds = self._settings.link.patience_seconds
+        if count < least:
+            if time.monotonic() - started > patience_seconds:
+                raise LinkError(f"only {count} of at least {least} clients {what} in {patience_seconds:g} s")
             working = self._desk.job is not None and self._desk.waiting_for(time.monotonic())
             if self._should_stop() and not working:
                 raise KeyboardInterrupt  # there may never be a whole round to finish

@@ -16,6 +16,8 @@ from fl_app.link.wire import NO_ROUND, Frame
 from oac_blocks.dsp.waveform.schemes import Scheme
 
 JobKind = Literal["train", "measure"]
+FOLLOW = "follow"  # kind of work for a client that is asked for nothing but to bring its copy of the model up to date
+JOB_KINDS: tuple[JobKind, ...] = get_args(JobKind)
 State = Literal["preparing", "ready"]
 # Where a client's payload goes: to the server with `done`; to the client's own radio, when the server names the
 # radio's round for it; or to both, so that the server can compare what it heard with what was sent.
@@ -96,12 +98,18 @@ class ClientAnswer:
 
 @dataclass(eq=False)
 class Job:
-    """Hold the work that all clients are asked for, and their answers so far."""
+    """Hold the work that some clients are asked for, and their answers so far; the others only follow the model."""
 
     kind: JobKind
     round: int
     k: int
+    clients: frozenset[int]
     answers: dict[int, ClientAnswer] = field(default_factory=dict)
+
+    @property
+    def due(self) -> frozenset[int]:
+        """Return the clients that have not answered yet."""
+        return self.clients - self.answers.keys()
 
     @property
     def title(self) -> str:

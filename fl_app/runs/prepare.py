@@ -124,6 +124,8 @@ def _prepare_common(settings: Settings, objects: Objects) -> _Common:
     _try(model, task, data, spec.title)
     local = LocalTraining(
         seed=seed,
+        n_clients=clients.n,
+        fraction=clients.fraction,
         model=spec,
         task=task,
         H=clients.H,

@@ -67,7 +67,7 @@ class Run:
             air = air or make_air(
                 settings.air, n_clients, settings.run.seed, settings.radios, settings.link.min_clients
             )
-            self.training = Training(self.prepared.server, air, self.prepared.buffers, n_clients)
+            self.training = Training(self.prepared.server, air, self.prepared.buffers, self.prepared.local.participants)
         except BaseException:
             self._workers.close()
             raise

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fl_app.air.base import Air, Unseen, Uplink
 from fl_app.air.votes import vote_error_rate
@@ -26,8 +27,11 @@ class Training:
 
     workers: Workers  # they compute the clients, and are there while rounds are played
 
-    def __init__(self, server: Server, air: Air, buffers: Buffers, n_clients: int) -> None:
-        self.server, self.air, self.buffers, self.n_clients = server, air, buffers, n_clients
+    def __init__(
+        self, server: Server, air: Air, buffers: Buffers, participants: Callable[[int], NDArray[np.int64]]
+    ) -> None:
+        """participants: returns the clients that take part in a round."""
+        self.server, self.air, self.buffers, self.participants = server, air, buffers, participants
         self.rows: list[RoundFigures] = []
         self.lost_in_a_row = 0
 
@@ -35,7 +39,7 @@ class Training:
         """Play round t of Algorithm 1."""
         server, t, started = self.server, len(self.rows), time.perf_counter()
         k = server.selected.size
-        # The server broadcasts w_t and S_t. Every client trains and keeps the entries where S_t = 1.
+        # The server broadcasts w_t and S_t. Every client that takes part trains and keeps the entries where S_t = 1.
         reports = self.workers.train(Broadcast(t, server.w, server.selected))
         train_seconds = time.perf_counter() - started
         # All clients with finite gradients transmit at once, and the air adds up their signals.
@@ -64,7 +68,7 @@ class Training:
             max_aou=int(server.age.max()),
             participation=float(np.count_nonzero(server.times_sent > 1) / server.d),
             dropped_clients=dropped,
-            absent_clients=self.n_clients - dropped - heard,
+            absent_clients=self.participants(t).size - dropped - heard,
             vote_error_rate=errors / compared if compared else None,
             votes_compared=compared,
             symbols=uplink.symbols if uplink else 0,

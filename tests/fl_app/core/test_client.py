@@ -11,6 +11,7 @@ from fl_app.core.client import Broadcast, ClientGroup, LocalTraining, local_upda
 from fl_app.core.local_step import LocalOptions
 from fl_app.core.models import ModelSpec, build_model, get_buffers, get_gradients, get_parameters, set_parameters
 from fl_app.core.networks import layout_of
+from fl_app.core.participation import participants
 from fl_app.core.samples import ArraySamples
 from fl_app.core.schedules import RateSchedule
 from fl_app.core.streams import stream
@@ -29,6 +30,8 @@ def make_samples(n, seed=0, channels=1):
 def make_local(**changes):
     values = {
         "seed": 7,
+        "n_clients": 4,
+        "fraction": 1.0,
         "model": ModelSpec("cnn", facts={"classes": CLASSES, "in_channels": 1, "image_size": 8}),
         "task": Classification(),
         "H": 2,
@@ -162,6 +165,15 @@ def test_epochs_take_the_place_of_steps(model):
     expected, _ = local_update(model, data, w, LocalOptions(0.05), batches, rng)
     np.testing.assert_array_equal(analog_sums(w, epochs=2), expected)
     assert len(batches) == 8
+
+
+def test_only_clients_that_take_part_train(model):
+    data, w = {n: make_samples(20, n) for n in range(4)}, get_parameters(model)
+    everyone = reports_of(make_local(), data, w)
+    some = reports_of(make_local(fraction=0.5), data, w)
+    assert list(some) == participants(7, 5, 4, 0.5).tolist()
+    for n, report in some.items():
+        np.testing.assert_array_equal(report.payload, everyone[n].payload)
 
 
 def test_weight_multiplies_the_sum(model):

@@ -21,6 +21,8 @@ from tests.support.paths import ROOT
 
 LOCAL = LocalTraining(
     seed=7,
+    n_clients=5,
+    fraction=1.0,
     model=ModelSpec("cnn", facts={"classes": 4, "in_channels": 1, "image_size": 8}),
     task=Classification(),
     H=2,

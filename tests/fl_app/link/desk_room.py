@@ -76,8 +76,8 @@ class Room:
         for identity in identities or list(self.callers):
             self.up(identity, self.callers[identity].tick())
 
-    def ask(self):
-        self.down(self.desk.open("train", self.round, self.server.selected.size, self.now))
+    def ask(self, clients=None):
+        self.down(self.desk.open("train", self.round, self.server.selected.size, self.now, clients))
 
     def answer(self, *identities, votes=None):
         for identity in identities or list(self.callers):

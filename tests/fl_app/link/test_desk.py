@@ -94,8 +94,8 @@ def test_any_loss_is_made_good(seed):
     room = Lossy()
     for client in range(N):
         room.connect(client)
-    for _ in range(4):
-        room.ask()
+    for asked in ([0, 1, 2], [1], [0, 2], [0, 1, 2]):
+        room.ask(asked)
         for _ in range(400):
             room.tick()
             for identity, caller in room.callers.items():
@@ -103,11 +103,109 @@ def test_any_loss_is_made_good(seed):
                     room.up(identity, caller.prepared(D, "f"))
                 if caller._wanted is not None and caller._running is None and not caller._has_answer(caller._wanted):
                     room.answer(identity)
-            if len(room.desk.job.answers) == N:
+            follow = all(caller._checksum == checksum_of(room.server) for caller in room.callers.values())
+            if len(room.desk.job.answers) == len(asked) and follow:
                 break
         room.assert_copies_are_right()
-        assert sorted(room.close()) == [0, 1, 2]
+        assert sorted(room.close()) == asked
     assert not room.desk.counts["bad"]
+
+
+def test_client_that_does_not_take_part_follows_and_blocks_nothing(room):
+    room.ask(), room.answer(), room.close()
+    idle = b"connection 1"
+    for _ in range(3):
+        room.kinds.clear()
+        room.ask([0, 2])
+        assert room.kinds == ["work"] * N
+        assert room.callers[idle].next_work() is None
+        assert room.desk.waiting_for(room.now) == [0, 2]
+        assert [one["state"] for one in room.desk.snapshot(room.now)] == ["working", "ready", "working"]
+        room.tick(seconds=5)
+        assert room.kinds.count("work") == N + 2  # the two that work are asked again; a follower that follows is not
+        room.answer(b"connection 0", b"connection 2")
+        assert room.desk.waiting_for(room.now) == []
+        room.assert_copies_are_right()
+        assert sorted(room.close()) == [0, 2]
+    room.kinds.clear()
+    room.ask()
+    assert "model" not in room.kinds  # it was one change behind, as the others
+    room.answer()
+    room.assert_copies_are_right()
+    assert not room.desk.counts["bad"]
+
+
+def test_follower_that_missed_the_change_gets_it_again(room):
+    room.ask(), room.answer(), room.close()
+    deaf = room.callers.pop(b"connection 1")
+    room.ask([0, 2])
+    room.callers[b"connection 1"] = deaf
+    room.kinds.clear()
+    room.tick(b"connection 1", seconds=5)
+    assert room.kinds == ["work"]
+    room.assert_copies_are_right()
+
+
+def test_client_that_joins_a_round_without_it_has_the_model_and_no_work(room):
+    room.ask(), room.answer(), room.close()
+    room.callers.pop(b"connection 1")
+    room.desk.gone(b"connection 1")
+    room.ask([0, 2])
+    late = room.connect(1)
+    room.tick(late)
+    room.assert_copies_are_right()
+    assert room.callers[late].next_work() is None
+    assert room.callers[late].phase == "ready"
+
+
+def test_work_of_a_round_that_is_over_is_dropped_when_the_next_one_goes_without_the_client(room):
+    room.ask()
+    slow = room.callers[b"connection 1"]
+    work = slow.next_work()
+    room.answer(b"connection 0", b"connection 2")
+    room.close()
+    room.ask([0, 2])
+    assert slow.finish(work, Result({"loss": 1.0, "seconds": 9.0, "sent": False})) == []
+    assert slow.next_work() is None
+
+
+def test_votes_of_a_client_that_was_not_asked_do_not_count(room, caplog):
+    room.ask([0, 2])
+    room.raw(b"connection 1", "done", 1, 0, 50, GOOD, {"payload": np.ones(D, np.int8)})
+    assert "client 1 was not asked in round 0" in caplog.text
+    assert room.desk.counts["bad"] == 1
+    room.answer(b"connection 0", b"connection 2")
+    assert sorted(room.close()) == [0, 2]
+
+
+@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
+def test_rate_and_optimizer_come_from_the_server(optimizer):
+    """The room's rate falls along a cosine; a client has neither its formula nor the number of rounds."""
+    room = Room(optimizer=optimizer)
+    for client in range(N):
+        room.connect(client)
+    room.tick()
+    rates = set()
+    for _ in range(3):
+        room.ask(), room.answer(), room.close()
+        rates.add(room.server.rate)
+    assert len(rates) == 3
+    room.ask()
+    room.assert_copies_are_right()
+    assert room.kinds.count("model") == N  # at the join, and never again
+
+
+def test_optimizer_that_went_wrong_is_noticed_and_sent_whole():
+    room = Room(optimizer="momentum")
+    identity = room.connect(0)
+    room.tick()
+    room.ask(), room.answer(), room.close()
+    room.callers[identity]._replica.step.velocity[3] += 1
+    room.now += 10
+    room.kinds.clear()
+    room.ask()
+    assert room.kinds.count("model") == 1
+    room.assert_copies_are_right()
 
 
 def test_measuring_asks_for_the_model_after_the_round():

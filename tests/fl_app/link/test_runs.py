@@ -53,13 +53,33 @@ def test_same_bits_as_without_the_link(site, link_settings, trained_here, air, m
     assert "down to each client" in server.text
 
 
+def test_same_bits_with_some_clients_a_falling_rate_and_adam(site, link_settings, trained_here):
+    settings = link_settings(
+        clients={"n": 4, "fraction": 0.5, "lr_schedule": "step", "lr_factor": 0.5, "momentum": 0.5},
+        server={"optimizer": "adam", "lr_schedule": "cosine", "lr_warmup": 1},
+        link={"min_clients": 3},  # more than take part: the server then waits for all that do
+    )
+    here = site(settings)
+    server = here.server()
+    clients = [here.client(number) for number in range(4)]
+    assert server.wait() == 0, server.text
+    assert [client.wait() for client in clients] == [0] * 4
+    assert_same_run(here.run, trained_here(settings), figures)
+    d = 109_402
+    sizes = [row.downlink_bytes for row in here.run.rows()]
+    assert sizes[0] > 12 * d  # at the join, the whole model and what Adam remembers
+    assert max(sizes[1:]) < d  # and never again, though a client takes part in every second round only
+
+
 @pytest.mark.slow
-def test_batch_norm_over_the_link(site, link_settings, trained_here):
+@pytest.mark.parametrize("fraction", [1.0, 0.5])
+def test_batch_norm_over_the_link(site, link_settings, trained_here, fraction):
+    """All clients measure statistics, also those that did not take part in the round."""
     settings = link_settings(
         run={"rounds": 2, "eval_every": 1},
         model={"name": "resnet18", "width": 1},
         data={"limit": 30, "test_limit": 10},
-        clients={"n": 2, "H": 1, "batch_size": 4},
+        clients={"n": 2, "H": 1, "batch_size": 4, "fraction": fraction},
     )
     here = site(settings)
     server = here.server()

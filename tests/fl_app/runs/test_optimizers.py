@@ -26,6 +26,15 @@ def test_stopped_run_goes_on_as_if_it_never_was(run, tiny, server):
     assert plain.latest().arrays["w"].tobytes() != whole.latest().arrays["w"].tobytes()
 
 
+def test_any_number_of_workers_gives_the_same_run_with_some_clients_and_epochs(run, tiny):
+    settings = tiny(clients={"n": 5, "fraction": 0.5, "epochs": 1, "momentum": 0.5}, data={"limit": 100})
+    alone = run(settings, "alone")
+    for row in alone.rows():
+        assert (row.dropped_clients, row.absent_clients) == (0, 0)  # a client that is not asked is not absent
+    for workers in (1, 2):
+        assert_same_run(run(settings.with_values(run={"workers": workers}), f"workers{workers}"), alone)
+
+
 @pytest.mark.parametrize("section", ["clients", "server"])
 def test_cosine_is_not_stretched_over_another_number_of_rounds(run, tiny, section):
     settings = tiny(**{section: COSINE})
