@@ -17,11 +17,11 @@ MODELS: Registry[Callable[..., nn.Module]] = Registry(
     "model",
     "gr_oac.models",
     {
-        "cnn": "fl_app.core.networks:cnn",
-        "resnet18": "fl_app.core.networks:resnet18",
-        "gru": "fl_app.core.networks_text:gru",
-        "char-transformer": "fl_app.core.networks_text:char_transformer",
-        "mlp": "fl_app.core.networks_flat:mlp",
+        "cnn": "fl_app.core.networks.images:cnn",
+        "resnet18": "fl_app.core.networks.images:resnet18",
+        "gru": "fl_app.core.networks.text:gru",
+        "char-transformer": "fl_app.core.networks.text:char_transformer",
+        "mlp": "fl_app.core.networks.flat:mlp",
     },
 )
 TASKS: Registry[Callable[..., Task]] = Registry(

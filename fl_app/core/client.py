@@ -13,13 +13,13 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from fl_app.core.batches import draw_batch, epoch_batches, step_batches
-from fl_app.core.local_step import LocalOptions, LocalSteps
 from fl_app.core.models import Buffers, ModelSpec, get_buffers, measure_buffers, set_buffers, set_parameters
-from fl_app.core.networks import layout_of
+from fl_app.core.networks.images import layout_of
 from fl_app.core.participation import participants
 from fl_app.core.samples import Batch, Samples
-from fl_app.core.schedules import RateSchedule
+from fl_app.core.steps.batches import draw_batch, epoch_batches, step_batches
+from fl_app.core.steps.local_step import LocalOptions, LocalSteps
+from fl_app.core.steps.schedules import RateSchedule
 from fl_app.core.streams import stream
 from fl_app.core.task import Classification, Task
 from fl_app.core.torch_seed import seeded_torch

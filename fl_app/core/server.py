@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl_app.core.schedules import RateSchedule
 from fl_app.core.selection import Policy, update_age
-from fl_app.core.server_step import STEP_PREFIX, ServerStep
+from fl_app.core.steps.schedules import RateSchedule
+from fl_app.core.steps.server_step import STEP_PREFIX, ServerStep
 from oac_blocks.dsp.waveform.schemes import Scheme, scheme_named
 
 

@@ -11,8 +11,8 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from fl_app.core.participation import participant_count
-from fl_app.core.schedules import RateSchedule
-from fl_app.core.server_step import ServerOptions
+from fl_app.core.steps.schedules import RateSchedule
+from fl_app.core.steps.server_step import ServerOptions
 from oac_blocks.bench.section import Section
 from oac_blocks.dsp.waveform.schemes import Scheme
 
@@ -45,7 +45,7 @@ class _ServerKeys(Section):
 
 
 class RateSection(Section):
-    """A learning rate and its schedule; `fl_app.core.schedules` has the formulas."""
+    """A learning rate and its schedule; `fl_app.core.steps.schedules` has the formulas."""
 
     lr: float = Field(0.01, gt=0, description="global learning rate, eta")
     lr_schedule: Literal["constant", "step", "exponential", "cosine"] = Field(

@@ -2,9 +2,9 @@
 """Send the change of the model instead of the model: from round t to t + 1 a client needs g_t on S_t, and S_{t+1}.
 
 A client knows S_t, w_t and the older entries of g, which are applied once more. So it computes w_{t+1} by itself, with
-the server's own step (`fl_app.core.server_step`) and to the same bits. The learning rate of the round comes with the
-change: a cosine or a power is not rounded alike by every C library. The scheme decides which part of g the client needs
-and how it is packed. S_{t+1} takes one bit for each entry of the model, d/8 bytes:
+the server's own step (`fl_app.core.steps.server_step`) and to the same bits. The learning rate of the round comes with
+the change: a cosine or a power is not rounded alike by every C library. The scheme decides which part of g the client
+needs and how it is packed. S_{t+1} takes one bit for each entry of the model, d/8 bytes:
 
 | | one-bit | analog |
 |---|---|---|
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl_app.core.server import Server
-from fl_app.core.server_step import STEP_PREFIX, ServerOptions, ServerStep
+from fl_app.core.steps.server_step import STEP_PREFIX, ServerOptions, ServerStep
 from fl_app.link.wire import Message, WireError
 from oac_blocks.dsp.waveform.schemes import Scheme, scheme_from_outside
 from oac_blocks.dsp.waveform.schemes.bits import pack_bits, packed_bytes, unpack_bits

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fl_app.core.server_step import ServerOptions
+from fl_app.core.steps.server_step import ServerOptions
 from fl_app.link.downlink import Arrays
 from fl_app.link.wire import NO_ROUND, Frame
 from oac_blocks.dsp.waveform.schemes import Scheme

@@ -16,12 +16,12 @@ from torch import nn
 from fl_app.config import ConfigError, Settings
 from fl_app.core.catalog import TASKS
 from fl_app.core.client import LocalTraining, placed
-from fl_app.core.local_step import LocalOptions
 from fl_app.core.models import Buffers, ModelFactory, ModelSpec, get_buffers, get_parameters
 from fl_app.core.participation import size_weights
 from fl_app.core.samples import Samples
 from fl_app.core.selection import make_policy
 from fl_app.core.server import Server
+from fl_app.core.steps.local_step import LocalOptions
 from fl_app.core.streams import stream
 from fl_app.core.task import Task
 from fl_app.core.torch_seed import seeded_torch

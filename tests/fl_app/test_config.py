@@ -20,10 +20,10 @@ from fl_app.config import (
     load_settings,
 )
 from fl_app.core.catalog import MODELS
-from fl_app.core.schedules import SCHEDULES
 from fl_app.core.selection import POLICY_NAMES
-from fl_app.core.server_step import SERVER_STEPS, ServerOptions
 from fl_app.core.settings import RateSection, ServerSection
+from fl_app.core.steps.schedules import SCHEDULES
+from fl_app.core.steps.server_step import SERVER_STEPS, ServerOptions
 from fl_app.data import PARTITION_NAMES, dataset_names
 from fl_app.toml_text import parse_value, to_toml
 from tests.support.paths import ROOT

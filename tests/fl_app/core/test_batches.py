@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fl_app.core.batches import draw_batch, epoch_batches, step_batches
+from fl_app.core.steps.batches import draw_batch, epoch_batches, step_batches
 
 small = st.integers(1, 40)
 

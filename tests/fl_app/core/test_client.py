@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch import nn
 
-from fl_app.core.batches import epoch_batches, step_batches
 from fl_app.core.client import Broadcast, ClientGroup, LocalTraining, local_update
-from fl_app.core.local_step import LocalOptions
 from fl_app.core.models import ModelSpec, build_model, get_buffers, get_gradients, get_parameters, set_parameters
-from fl_app.core.networks import layout_of
+from fl_app.core.networks.images import layout_of
 from fl_app.core.participation import participants
 from fl_app.core.samples import ArraySamples
-from fl_app.core.schedules import RateSchedule
+from fl_app.core.steps.batches import epoch_batches, step_batches
+from fl_app.core.steps.local_step import LocalOptions
+from fl_app.core.steps.schedules import RateSchedule
 from fl_app.core.streams import stream
 from fl_app.core.task import Classification
 from oac_blocks.dsp.waveform.schemes import scheme_named

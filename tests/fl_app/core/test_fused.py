@@ -9,7 +9,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fl_app.core.fused import BLOCK, multiply_add
+from fl_app.core.steps.fused import BLOCK, multiply_add
 from tests.fl_app.core.fusing_torch import needs_fused_torch
 
 LEAST_EXPONENT = -126  # of a normal float32 number; smaller numbers have fewer bits

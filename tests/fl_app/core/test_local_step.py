@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from fl_app.core.local_step import LocalOptions, LocalSteps
+from fl_app.core.steps.local_step import LocalOptions, LocalSteps
 
 STEPS, LR = 6, 0.05
 PLAIN = LocalOptions(LR)

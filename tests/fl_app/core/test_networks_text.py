@@ -61,7 +61,7 @@ def test_the_transformer_has_as_many_parameters_as_its_layers():
 
 def test_attention_weighs_by_the_softmax_of_scaled_products():
     """One block against the formula, written out with torch's softmax and an explicit mask."""
-    from fl_app.core.networks_text import CausalBlock
+    from fl_app.core.networks.text import CausalBlock
 
     with torch.random.fork_rng():
         torch.manual_seed(5)

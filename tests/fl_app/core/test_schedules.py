@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.optim import lr_scheduler
 
-from fl_app.core.schedules import SCHEDULES, RateSchedule
+from fl_app.core.steps.schedules import SCHEDULES, RateSchedule
 
 BASE, ROUNDS, FACTOR, EVERY, FLOOR = 0.05, 40, 0.7, 6, 0.002
 

@@ -4,10 +4,10 @@
 import numpy as np
 import pytest
 
-from fl_app.core.schedules import RateSchedule
 from fl_app.core.selection import make_policy
 from fl_app.core.server import Server
-from fl_app.core.server_step import SERVER_STEPS, ServerOptions
+from fl_app.core.steps.schedules import RateSchedule
+from fl_app.core.steps.server_step import SERVER_STEPS, ServerOptions
 
 D, K, ETA = 40, 9, 0.05
 CONSTANT = RateSchedule(ETA, rounds=40)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from fl_app.core.server_step import ServerOptions
+from fl_app.core.steps.server_step import ServerOptions
 from tests.fl_app.core.fusing_torch import needs_fused_torch
 
 D, ROUNDS = 4003, 12

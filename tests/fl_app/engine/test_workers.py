@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from fl_app.core.client import Broadcast, LocalTraining
-from fl_app.core.local_step import LocalOptions
 from fl_app.core.models import ModelSpec, build_model, get_parameters
 from fl_app.core.samples import ArraySamples
-from fl_app.core.schedules import RateSchedule
+from fl_app.core.steps.local_step import LocalOptions
+from fl_app.core.steps.schedules import RateSchedule
 from fl_app.core.task import Classification
 from fl_app.engine.pool import InProcess, ProcessPool, WorkerError, make_workers
 from tests.support.paths import ROOT

@@ -3,10 +3,10 @@
 
 import numpy as np
 
-from fl_app.core.schedules import RateSchedule
 from fl_app.core.selection import make_policy
 from fl_app.core.server import Server
-from fl_app.core.server_step import ServerOptions
+from fl_app.core.steps.schedules import RateSchedule
+from fl_app.core.steps.server_step import ServerOptions
 from fl_app.link.caller import Caller, Result
 from fl_app.link.desk import Desk
 from fl_app.link.downlink import change_of, checksum_of, whole_model

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fl_app.core.schedules import SCHEDULES, RateSchedule
 from fl_app.core.selection import make_policy
 from fl_app.core.server import Server
-from fl_app.core.server_step import ServerOptions
+from fl_app.core.steps.schedules import SCHEDULES, RateSchedule
+from fl_app.core.steps.server_step import ServerOptions
 from fl_app.link.caller import BYTES_PER_PARAMETER
 from fl_app.link.downlink import (
     Replica,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import zmq
 
-from fl_app.core.server_step import ServerOptions
+from fl_app.core.steps.server_step import ServerOptions
 from fl_app.link.desk import KNOWN_PEERS, Desk
 from fl_app.link.terms import Terms
 from fl_app.link.wire import Message, pack

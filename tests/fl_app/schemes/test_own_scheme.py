@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from fl_app.air import AirSettings, make_air
-from fl_app.core.schedules import RateSchedule
 from fl_app.core.server import Server
-from fl_app.core.server_step import ServerOptions
+from fl_app.core.steps.schedules import RateSchedule
+from fl_app.core.steps.server_step import ServerOptions
 from fl_app.link.downlink import Replica, change_of, whole_model
 from fl_app.link.wire import Message
 from fl_app.runs.run_folder import RunFolder

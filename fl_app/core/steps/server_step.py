@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl_app.core.fused import multiply_add
+from fl_app.core.steps.fused import multiply_add
 from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.names import canonical
 
