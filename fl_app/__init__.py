@@ -40,10 +40,13 @@ if TYPE_CHECKING:
     from fl_app.runs.history import History as History
     from fl_app.runs.metrics import RoundFigures as RoundFigures
     from oac_blocks.dsp.waveform.schemes import Scheme as Scheme
+    from oac_blocks.dsp.waveform.schemes.amplitudes import Analog as Analog
+    from oac_blocks.dsp.waveform.schemes.majority_vote import MajorityVote as MajorityVote
     from oac_blocks.errors import OacError as OacError
 
 _HOMES = {
     "Air": "fl_app.air.base",
+    "Analog": "oac_blocks.dsp.waveform.schemes.amplitudes",
     "Callback": "fl_app.runs.callbacks",
     "Classification": "fl_app.core.task",
     "ConfigError": "fl_app.config",
@@ -57,6 +60,7 @@ _HOMES = {
     "Iid": "fl_app.experiment.pieces",
     "LocalSGD": "fl_app.experiment.pieces",
     "Loopback": "fl_app.experiment.pieces",
+    "MajorityVote": "oac_blocks.dsp.waveform.schemes.majority_vote",
     "OacError": "oac_blocks.errors",
     "Policy": "fl_app.core.selection",
     "Regression": "fl_app.core.task",

@@ -70,8 +70,13 @@ class Registry(Generic[T]):
         self._registered: dict[str, T] = {}
         self._entry_points: dict[str, EntryPoint] | None = None
 
-    def register(self, name: str, part: T) -> None:
-        """Make an object known by a name in this process; ValueError if the name is taken."""
+    def register(self, name: str, part: T, replace: bool = False) -> None:
+        """Make an object known by a name in this process; ValueError if the name is taken.
+
+        With `replace`, the object takes the place of one that this process has registered before.
+        """
+        if replace:
+            self._registered.pop(name, None)
         if name in self._aliases or name in self.names() or is_import_string(name):
             taken = f"must have a name that is free; there are {', '.join(self.names())}"
             raise ValueError(f"{self.kind} {name!r} {taken}")
@@ -157,6 +162,11 @@ def import_string_of(part: object) -> str | None:
         return text if load_object(text) is part else None
     except PluginError:
         return None
+
+
+def is_factory(given: object, method: str) -> bool:
+    """Say whether something makes a part, as classes and functions do, and is none itself: a part has this method."""
+    return isinstance(given, type) or (callable(given) and not hasattr(given, method))
 
 
 def load_object(target: str) -> Any:

@@ -11,7 +11,7 @@ from fl_app.air.foreign import ForeignAir
 from fl_app.air.registry import AIRS
 from fl_app.air.settings import AirSettings
 from oac_blocks.dsp.receive.burst_snr import null_bins
-from oac_blocks.plugins import PluginError, call
+from oac_blocks.plugins import PluginError, call, is_factory
 
 if TYPE_CHECKING:
     from oac_blocks.bench.config import RadiosSection
@@ -20,7 +20,12 @@ _log = logging.getLogger(__name__)
 
 
 def make_air(
-    settings: AirSettings, n_clients: int, seed: int, radios: RadiosSection | None = None, min_clients: int = 1
+    settings: AirSettings,
+    n_clients: int,
+    seed: int,
+    radios: RadiosSection | None = None,
+    min_clients: int = 1,
+    own: Any = None,
 ) -> Air:
     """Make the air that ``settings.name`` names, for clients 0 to n_clients - 1; the air is not opened.
 
@@ -36,6 +41,8 @@ def make_air(
         Section [radios] of the config, for the air 'pluto'.
     min_clients
         Fewest clients whose votes must be heard in a burst of radios.
+    own
+        An air of a Python program, or a class or function that makes it, in place of the one that the settings name.
     """
     if settings.name in ("waveform", "gnuradio", "pluto") and not len(null_bins(settings.numerology())):
         _log.warning(
@@ -44,23 +51,26 @@ def make_air(
             settings.active_subcarriers,
             settings.fft_size,
         )
-    try:
-        factory = AIRS.load(settings.name)
-    except PluginError as error:
-        raise PluginError(f"[air] name = {error}") from None
-    facts = {
-        "settings": settings,
-        "n_clients": n_clients,
-        "seed": seed,
-        "scheme": settings.scheme,
-        "radios": radios,
-        "min_clients": min_clients,
-    }
     title = f"[air] name = {settings.name!r}"
-    return checked_air(call(factory, title, settings.args, facts), settings, n_clients, title)
+    if own is None:
+        try:
+            own = AIRS.load(settings.name)
+        except PluginError as error:
+            raise PluginError(f"[air] name = {error}") from None
+    if is_factory(own, "uplink"):
+        facts = {
+            "settings": settings,
+            "n_clients": n_clients,
+            "seed": seed,
+            "scheme": settings.scheme,
+            "radios": radios,
+            "min_clients": min_clients,
+        }
+        own = call(own, title, settings.args, facts)
+    return _checked(own, settings, n_clients, title)
 
 
-def checked_air(air: Any, settings: AirSettings, n_clients: int, title: str) -> Air:
+def _checked(air: Any, settings: AirSettings, n_clients: int, title: str) -> Air:
     """Return an air as it is, or wrap an object that has ``uplink(payload, clients, t)`` alone."""
     if isinstance(air, Air):
         if not hasattr(air, "scheme"):

@@ -13,7 +13,7 @@ from oac_blocks.bench.section import Section, known_name, optional
 from oac_blocks.dsp.channel.fading import Fading
 from oac_blocks.dsp.checks import MAX_PPM, integer, require
 from oac_blocks.dsp.waveform.analog import Inversion
-from oac_blocks.dsp.waveform.schemes import Scheme, scheme_named
+from oac_blocks.dsp.waveform.schemes import Scheme, name_of_scheme, scheme_named
 from oac_blocks.dsp.waveform.schemes.registry import SCHEMES
 from oac_blocks.plugins import PluginError
 
@@ -142,15 +142,14 @@ class AirSettings(WaveformSection, _Choice):
     @model_validator(mode="before")
     @classmethod
     def _scheme_or_mode(cls, given: Any) -> Any:
-        """Take the key `scheme` for `mode`: both name the scheme."""
+        """Take the key `scheme` for `mode`: both name the scheme. A program may give the scheme itself, or its class."""
         if not isinstance(given, dict) or "scheme" not in given:
             return given
         rest = {key: value for key, value in given.items() if key != "scheme"}
-        if "mode" in rest and rest["mode"] != given["scheme"]:
-            raise ValueError(
-                f"scheme = {given['scheme']!r} and mode = {rest['mode']!r} name the scheme twice: give one of them"
-            )
-        return {**rest, "mode": given["scheme"]}
+        scheme = name_of_scheme(given["scheme"])
+        if "mode" in rest and rest["mode"] != scheme:
+            raise ValueError(f"scheme = {scheme!r} and mode = {rest['mode']!r} name the scheme twice: give one of them")
+        return {**rest, "mode": scheme}
 
     @field_validator("name")
     @classmethod

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from fl_app.core.catalog import POLICIES
 from oac_blocks.dsp.checks import generator, integer
-from oac_blocks.plugins import OWN, PluginError, call
+from oac_blocks.plugins import OWN, PluginError, call, is_factory
 
 POLICY_NAMES = tuple(offer.name for offer in POLICIES.offers() if offer.origin == OWN)
 
@@ -296,8 +296,7 @@ def make_policy(
     ----------
     name
         One of POLICY_NAMES, in any case, with or without hyphens; a name that an installed package offers; an import
-        string of a class or function, which gets those of d, k, k_m, r and rng that it has parameters for; or an
-        object.
+        string; a class or function, which gets those of d, k, k_m, r and rng that it has parameters for; or an object.
     d
         Number of entries of the model.
     k
@@ -317,15 +316,15 @@ def make_policy(
     k = d if name == "dense" else integer("k", k, 1, d)
     k_m = round(MAGNITUDE_SHARE * k) if k_m is None else k_m
     r = min(d, round(CANDIDATE_RATIO * k)) if r is None else r
-    title = name if isinstance(name, str) else type(name).__name__
-    made: Any = name
+    title, made = name if isinstance(name, str) else getattr(name, "__name__", type(name).__name__), name
     if isinstance(name, str):
         try:
-            factory = POLICIES.load(name)
+            made = POLICIES.load(name)
         except PluginError as error:
             raise PluginError(f"[selection] policy = {error}") from None
+    if is_factory(made, "next"):
         facts = {"d": d, "k": k, "k_m": k_m, "r": r, "rng": rng}
-        made = call(factory, f"[selection] policy = {name!r}", args or {}, facts)
+        made = call(made, f"[selection] policy = {title!r}", args or {}, facts)
     if isinstance(made, Policy):
         if made.d != d:
             raise PluginError(f"[selection] policy = {title!r} is made for d = {made.d}, but the model has {d}")

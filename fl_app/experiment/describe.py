@@ -15,8 +15,8 @@ from fl_app.core.task import CustomTask, Task
 from fl_app.data.data import Data, as_data
 from fl_app.data.dataset import Dataset
 from fl_app.experiment.pieces import AIR_PIECES, Dirichlet, Iid, LocalSGD, Shards
-from oac_blocks.dsp.waveform.schemes import Scheme, register_scheme, scheme_names
-from oac_blocks.plugins import OBJECT_PREFIX, import_string_of
+from oac_blocks.dsp.waveform.schemes import name_of_scheme
+from oac_blocks.plugins import OBJECT_PREFIX, import_string_of, is_factory
 
 Section = dict[str, Any]
 _PARTITIONS = {"iid": Iid, "dirichlet": Dirichlet, "shards": Shards}
@@ -80,12 +80,8 @@ def describe_policy(policy: Any) -> tuple[str, Any]:
     """Return the key `policy` of [selection], and the object if one is given."""
     if isinstance(policy, str):
         return policy, None
-    if isinstance(policy, type):
-        named = import_string_of(policy)
-        if named is None:
-            raise ConfigError(f"policy = {policy.__name__}: give an object of the class, or move the class to a module")
-        return named, None
-    return f"{OBJECT_PREFIX}{type(policy).__name__}", policy
+    named = name_of(policy) if is_factory(policy, "next") else f"{OBJECT_PREFIX}{type(policy).__name__}"
+    return named, policy if named.startswith(OBJECT_PREFIX) else None
 
 
 def describe_air(air: Any, args: Mapping[str, Any] | None) -> tuple[Section, Any]:
@@ -95,27 +91,15 @@ def describe_air(air: Any, args: Mapping[str, Any] | None) -> tuple[Section, Any
         return {**chosen.plain(), "args": dict(args or {})}, None
     if isinstance(air, AirSettings):
         return air.plain(), None
-    if not callable(getattr(air, "uplink", None)):
+    factory = is_factory(air, "uplink")
+    if not factory and not callable(getattr(air, "uplink", None)):
         raise ConfigError(
-            f"air must be a name, settings such as Waveform(snr_db=20), or an object with uplink(payload, clients, t), "
-            f"not {type(air).__name__}"
+            f"air must be a name, settings such as Waveform(snr_db=20), an object with uplink(payload, clients, t), or a "
+            f"class or function that makes one, not {type(air).__name__}"
         )
-    scheme = getattr(air, "scheme", "analog")
-    return {"name": f"{OBJECT_PREFIX}{type(air).__name__}", "mode": scheme_name(scheme)}, air
-
-
-def scheme_name(scheme: str | Scheme | type[Scheme]) -> str:
-    """Return the name of a scheme; a scheme that no registry has is made known to this process."""
-    if isinstance(scheme, str):
-        return scheme
-    if isinstance(scheme, type):
-        named = import_string_of(scheme)
-        if named is not None:
-            return named
-        scheme = scheme()
-    if scheme.name not in scheme_names():
-        register_scheme(scheme)
-    return scheme.name
+    named = name_of(air) if factory else f"{OBJECT_PREFIX}{type(air).__name__}"
+    section = {"name": named, "mode": name_of_scheme(getattr(air, "scheme", "analog")), "args": dict(args or {})}
+    return section, air if named.startswith(OBJECT_PREFIX) else None
 
 
 def describe_task(task: Any, local: LocalSGD) -> tuple[Section, Task | None]:

@@ -24,7 +24,7 @@ from fl_app.runs.run import Run
 from fl_app.runs.run_folder import RunError, RunFolder
 from fl_app.runs.run_hash import differences
 from fl_app.runs.train import result_of, train_run
-from oac_blocks.dsp.waveform.schemes import Scheme
+from oac_blocks.dsp.waveform.schemes import Scheme, name_of_scheme
 
 
 class Experiment:
@@ -140,7 +140,7 @@ class Experiment:
             "air": air_section,
         }
         if scheme is not None:
-            tree["air"]["mode"] = describe.scheme_name(scheme)
+            tree["air"]["mode"] = name_of_scheme(scheme)
         for section, values in (settings or {}).items():
             tree.setdefault(section, {}).update(with_own_keys(section, values))
         objects = Objects(model_object, data_object, parts, task_object, policy_object, air_object)

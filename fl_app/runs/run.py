@@ -10,7 +10,7 @@ from dataclasses import replace
 from torch import nn
 
 from fl_app.air.base import Air
-from fl_app.air.make import checked_air, make_air
+from fl_app.air.make import make_air
 from fl_app.config import RunSection, Settings
 from fl_app.core.models import set_buffers, set_parameters
 from fl_app.core.server import Server
@@ -62,10 +62,13 @@ class Run:
         try:
             self.prepared = prepare(settings, objects)
             n_clients = settings.clients.n
-            if air is None and objects.air is not None:
-                air = checked_air(objects.air, settings.air, n_clients, "air")
             air = air or make_air(
-                settings.air, n_clients, settings.run.seed, settings.radios, settings.link.min_clients
+                settings.air,
+                n_clients,
+                settings.run.seed,
+                settings.radios,
+                settings.link.min_clients,
+                own=objects.air,
             )
             self.training = Training(self.prepared.server, air, self.prepared.buffers, self.prepared.local.participants)
         except BaseException:

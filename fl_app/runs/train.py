@@ -16,6 +16,7 @@ from fl_app.runs.loggers import check_loggers, make_loggers
 from fl_app.runs.metrics import RoundFigures, summary
 from fl_app.runs.run import Run
 from fl_app.runs.run_folder import RunFolder
+from oac_blocks.plugins import OBJECT_PREFIX
 
 
 def train(
@@ -126,8 +127,8 @@ def result_of(
     """Return a run's result for people and scripts."""
     return {
         "run": None if folder is None else str(folder.path),
-        "policy": settings.selection.policy,
-        "air": settings.air.name,
+        "policy": settings.selection.policy.removeprefix(OBJECT_PREFIX),
+        "air": settings.air.name.removeprefix(OBJECT_PREFIX),
         "mode": settings.air.mode,
         "seed": settings.run.seed,
         "d": server.d,

@@ -10,10 +10,19 @@ Examples
 
 from oac_blocks.dsp.waveform.schemes.base import PackedField, Scheme
 from oac_blocks.dsp.waveform.schemes.registry import (
+    name_of_scheme,
     register_scheme,
     scheme_from_outside,
     scheme_named,
     scheme_names,
 )
 
-__all__ = ["PackedField", "Scheme", "register_scheme", "scheme_from_outside", "scheme_named", "scheme_names"]
+__all__ = [
+    "PackedField",
+    "Scheme",
+    "name_of_scheme",
+    "register_scheme",
+    "scheme_from_outside",
+    "scheme_named",
+    "scheme_names",
+]

@@ -7,7 +7,7 @@ from typing import Any
 
 from oac_blocks.dsp.checks import require
 from oac_blocks.dsp.waveform.schemes.base import Scheme
-from oac_blocks.plugins import PluginError, Registry, is_import_string
+from oac_blocks.plugins import PluginError, Registry, import_string_of, is_import_string
 
 # The parts are schemes, or classes of schemes that take no arguments.
 SCHEMES: Registry[Any] = Registry(
@@ -48,6 +48,29 @@ def scheme_from_outside(name: str) -> Scheme:
     allowed = f"one of {', '.join(scheme_names())}"
     require(not is_import_string(name) or name in _made, "scheme", repr(name), allowed)
     return scheme_named(name)
+
+
+def name_of_scheme(scheme: str | Scheme | type[Scheme]) -> str:
+    """Return the name by which settings keep a scheme; one that no registry has is registered in this process.
+
+    A class goes by its import string where it has one, so that other processes find it.
+    """
+    if isinstance(scheme, str):
+        return scheme
+    require(
+        isinstance(scheme, Scheme) or (isinstance(scheme, type) and issubclass(scheme, Scheme)),
+        "scheme",
+        repr(scheme),
+        "a name, a Scheme or a subclass of Scheme",
+    )
+    if isinstance(scheme, type):
+        named = import_string_of(scheme)
+        if named is not None:
+            return named
+        scheme = scheme()
+    if scheme.name not in SCHEMES.names() or type(scheme_named(scheme.name)) is not type(scheme):
+        SCHEMES.register(scheme.name, scheme, replace=True)  # a notebook's cell may define its class anew
+    return scheme.name
 
 
 def scheme_names() -> tuple[str, ...]:
