@@ -30,6 +30,5 @@ for air in (oac.Waveform(snr_db=20), oac.Loopback(snr_db=20)):
         rho=0.5,
         air=air,
     )
-    for row in run.rounds(8):
-        pass
-    print(f"{air.name}: accuracy {row.test_accuracy:.3f}, SNR at the server {row.snr_db:.1f} dB, {row.symbols} symbols")
+    result = run.train(8)
+    print(f"{air.name}: accuracy {result['test_accuracy']:.3f}, SNR at the server {result['snr_db']:.1f} dB")

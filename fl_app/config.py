@@ -183,7 +183,18 @@ class LinkSection(Section):
 
 
 class Settings(BaseModel):
-    """All that decides a run's outcome, and where and how it is computed."""
+    """All that decides a run's outcome, and where and how it is computed: one attribute for each section of a config.
+
+    Examples
+    --------
+    >>> settings = oac.Settings()
+    >>> settings.clients.n, settings.air.snr_db
+    (2, 20.0)
+    >>> settings.with_values(clients={"n": 50}).clients.n
+    50
+    >>> print(settings.toml()[:5])
+    [run]
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -264,10 +275,27 @@ class Settings(BaseModel):
 def load_settings(
     config: str | Path | None = None, overrides: Sequence[str] = (), options: Mapping[str, str] | None = None
 ) -> Settings:
-    """The settings of a TOML file (a path, or the name of one that comes with the package), with overrides.
+    """Return the settings of a TOML file, with overrides.
 
-    config: None is the quickstart; overrides: "section.key=value", the value as in TOML, strings also without quotes.
-    options: further overrides, each with the words that an error names it by: {"air.name=ideal": "--air ideal"}.
+    Parameters
+    ----------
+    config
+        A path, or the name of a config that comes with gr-oac; None is the quickstart.
+    overrides
+        Changed values, ``"section.key=value"``, the value as in TOML; strings may lack their quotes.
+    options
+        Further overrides, each with the words that an error names it by: ``{"air.name=ideal": "--air ideal"}``.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such config, or if a key or value is wrong.
+
+    Examples
+    --------
+    >>> settings = oac.load_settings("prototype", ["run.rounds=20", "selection.policy=top-k"])
+    >>> settings.run.rounds, settings.selection.policy, settings.data.name
+    (20, 'top-k', 'emnist-letters')
     """
     path = find_config(config)
     tree = read_toml(path)

@@ -17,15 +17,38 @@ from oac_blocks.dsp.waveform.schemes import Scheme
 
 @dataclass(frozen=True, eq=False)
 class Uplink:
-    """Hold what the server has of a round after the clients have transmitted."""
+    """Hold what the server has of a round after the clients have transmitted.
 
-    received: npt.NDArray[np.float32]  # (k,): what the scheme detects: soft votes, or the estimate of equation (7)
-    heard: npt.NDArray[np.int64]  # numbers of the clients whose whole payload is in ``received``
-    symbols: int  # number of OFDM symbols used, sync symbols included
+    Attributes
+    ----------
+    received : float32 array of shape (k,)
+        What the scheme detects: soft votes, or the estimate of equation (7).
+    heard : int64 array
+        Numbers of the clients whose whole payload is in ``received``.
+    symbols : int
+        Number of OFDM symbols used, sync symbols included.
+    air_seconds : float
+        Duration of these symbols.
+    snr_db : float, optional
+        SNR as the server measures it; None if nothing is measured.
+    pmepr_db : float, optional
+        Peak-to-mean envelope power ratio, 99.9 % point over the clients' symbols; None if there is no waveform.
+    of_heard : bool array of shape (k,), optional
+        True for an entry that holds the payloads of the heard clients alone; None if all entries do.
+
+    Examples
+    --------
+    >>> uplink = oac.Uplink(np.float32([2, -2, 0]), heard=np.arange(2), symbols=3, air_seconds=48e-6)
+    >>> uplink.entries_of_heard()
+    array([ True,  True,  True])
+    """
+
+    received: npt.NDArray[np.float32]
+    heard: npt.NDArray[np.int64]
+    symbols: int
     air_seconds: float
-    snr_db: float | None = None  # SNR as the server measures it; None if nothing is measured
-    pmepr_db: float | None = None  # 99.9 % point over the clients' symbols; None if there is no waveform
-    # (k,): True for an entry that holds the payloads of the heard clients alone; None if all entries do
+    snr_db: float | None = None
+    pmepr_db: float | None = None
     of_heard: npt.NDArray[np.bool_] | None = None
 
     def entries_of_heard(self) -> npt.NDArray[np.bool_]:
@@ -49,8 +72,15 @@ class Air(ABC):
     An air is a context manager: ``open`` starts what the air needs (a flowgraph, radios), and ``close`` ends it. The
     default methods do nothing, and an air without memory has no state.
 
-        with make_air(settings, n_clients, seed) as air:
-            uplink = air.uplink(payload, clients, t)
+    Examples
+    --------
+    >>> class Loudest(oac.Air):
+    ...     def uplink(self, payload, clients, t):
+    ...         row = np.abs(payload).max(axis=0) == np.abs(payload)
+    ...         return oac.Uplink(np.where(row, payload, 0).sum(axis=0), clients, symbols=1, air_seconds=16e-6)
+    >>> with Loudest() as air:
+    ...     air.uplink(np.float32([[1, -5], [-3, 2]]), np.arange(2), t=0).received
+    array([-3., -5.], dtype=float32)
     """
 
     scheme: Scheme

@@ -142,7 +142,7 @@ class AirSettings(WaveformSection, _Choice):
     @model_validator(mode="before")
     @classmethod
     def _scheme_or_mode(cls, given: Any) -> Any:
-        """Take the key `scheme` for `mode`: both name the scheme. A program may give the scheme itself, or its class."""
+        """Take the key `scheme` for `mode`: both name the scheme. A program may give a scheme, or its class."""
         if not isinstance(given, dict) or "scheme" not in given:
             return given
         rest = {key: value for key, value in given.items() if key != "scheme"}

@@ -100,7 +100,20 @@ def _draw(candidates: Indices, count: int, rng: np.random.Generator) -> Indices:
 
 
 class Policy(ABC):
-    """Select the k entries of the next round. `next` checks its input, and the subclass makes the choice."""
+    """Select the k entries of the next round. `next` checks its input, and the subclass makes the choice.
+
+    A policy need not be a subclass: any object with ``next(g, age)`` will do.
+
+    Examples
+    --------
+    >>> class Smallest(oac.Policy):
+    ...     name = "smallest"
+    ...     def _choose(self, magnitude, age):
+    ...         return np.argsort(np.argsort(magnitude)) < self.k
+    >>> policy = Smallest(d=4, k=2, rng=np.random.default_rng(1))
+    >>> policy.next(np.array([0.3, -0.1, 2.0, -0.2]), np.zeros(4, int))
+    array([1, 3])
+    """
 
     name: str
 
@@ -309,6 +322,12 @@ def make_policy(
         Generator for ties and random choices (default: a generator with seed 0).
     args
         Further arguments of the policy, as [selection.args] has them.
+
+    Examples
+    --------
+    >>> policy = oac.make_policy("fair-k", d=6, k=2, k_m=1)
+    >>> policy.next(np.array([0.1, -9.0, 0.2, 0.3, 0.4, 0.5]), np.array([1, 0, 7, 1, 1, 1]))
+    array([1, 2])
     """
     d = integer("d", d, 1)
     rng = np.random.default_rng(0) if rng is None else generator("rng", rng)

@@ -117,11 +117,9 @@ class Data:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from fl_app import Data
     >>> rng = np.random.default_rng(1)
     >>> x, y = rng.normal(size=(100, 4)), rng.integers(0, 3, 100)
-    >>> data = Data((x[:80], y[:80]), (x[80:], y[80:]))
+    >>> data = oac.Data((x[:80], y[:80]), (x[80:], y[80:]))
     >>> data.task.name, len(data.train), data.facts()["classes"]
     ('classification', 80, 3)
     """

@@ -94,8 +94,8 @@ def describe_air(air: Any, args: Mapping[str, Any] | None) -> tuple[Section, Any
     factory = is_factory(air, "uplink")
     if not factory and not callable(getattr(air, "uplink", None)):
         raise ConfigError(
-            f"air must be a name, settings such as Waveform(snr_db=20), an object with uplink(payload, clients, t), or a "
-            f"class or function that makes one, not {type(air).__name__}"
+            f"air must be a name, settings such as Waveform(snr_db=20), an object with uplink(payload, clients, t), or "
+            f"a class or function that makes one, not {type(air).__name__}"
         )
     named = name_of(air) if factory else f"{OBJECT_PREFIX}{type(air).__name__}"
     section = {"name": named, "mode": name_of_scheme(getattr(air, "scheme", "analog")), "args": dict(args or {})}

@@ -75,16 +75,20 @@ class Experiment:
 
     Examples
     --------
-    >>> import fl_app as oac
+    >>> from torch import nn
+    >>> x = np.random.default_rng(1).normal(size=(100, 4))
+    >>> y = (x.sum(axis=1) > 0).astype(int)
     >>> run = oac.Experiment(
-    ...     model="cnn", data="letters", clients=2, rho=0.2, air="ideal", seed=1,
-    ...     settings={"data": {"limit": 200, "test_limit": 100}},
+    ...     model=lambda: nn.Linear(4, 2), data=oac.Data((x[:80], y[:80]), (x[80:], y[80:])),
+    ...     clients=2, rho=0.2, air=oac.Waveform(snr_db=20), seed=1,
     ... )
-    >>> rows = list(run.rounds(2))
-    >>> [row.round for row in rows], rows[-1].k
-    ([0, 1], 21880)
-    >>> run.server.age.max()
-    1
+    >>> for row in run.rounds(3):
+    ...     print(row.round, row.k, row.max_aou)
+    0 10 0
+    1 2 1
+    2 2 2
+    >>> run.d, run.server.age.max(), len(run.history)
+    (10, 2, 3)
     """
 
     def __init__(
@@ -175,7 +179,7 @@ class Experiment:
 
         Examples
         --------
-        >>> Experiment.from_config("quickstart", ["clients.n=4"]).settings.clients.n
+        >>> oac.Experiment.from_config("quickstart", ["clients.n=4"]).settings.clients.n
         4
         """
         named = None if config is None else str(config)

@@ -23,7 +23,7 @@ class Iid:
 
     Examples
     --------
-    >>> Iid().section()
+    >>> oac.Iid().section()
     {'partition': 'iid'}
     """
 
@@ -38,7 +38,7 @@ class Dirichlet:
 
     Examples
     --------
-    >>> Dirichlet(0.3).section()
+    >>> oac.Dirichlet(0.3).section()
     {'partition': 'dirichlet', 'alpha': 0.3}
     """
 
@@ -55,7 +55,7 @@ class Shards:
 
     Examples
     --------
-    >>> Shards(2).section()
+    >>> oac.Shards(2).section()
     {'partition': 'shards', 'shards_per_client': 2}
     """
 
@@ -88,7 +88,7 @@ class LocalSGD:
 
     Examples
     --------
-    >>> LocalSGD(steps=5, lr=0.01, batch_size=50).section()["H"]
+    >>> oac.LocalSGD(steps=5, lr=0.01, batch_size=50).section()["H"]
     5
     """
 
@@ -115,7 +115,7 @@ class ServerSGD:
 
     Examples
     --------
-    >>> ServerSGD(lr=0.01).section()
+    >>> oac.ServerSGD(lr=0.01).section()
     {'lr': 0.01}
     """
 
@@ -131,7 +131,7 @@ class Ideal(AirSettings):
 
     Examples
     --------
-    >>> Ideal().scheme.name
+    >>> oac.Ideal().scheme.name
     'analog'
     """
 
@@ -144,7 +144,7 @@ class Fading(AirSettings):
 
     Examples
     --------
-    >>> Fading(scheme="analog", noise_std=0.02).name
+    >>> oac.Fading(scheme="analog", noise_std=0.02).name
     'fading'
     """
 
@@ -156,7 +156,7 @@ class Waveform(AirSettings):
 
     Examples
     --------
-    >>> Waveform(scheme="fsk-mv", snr_db=20.0).scheme.name
+    >>> oac.Waveform(scheme="fsk-mv", snr_db=20.0).scheme.name
     'onebit'
     """
 
@@ -166,7 +166,7 @@ class Loopback(AirSettings):
 
     Examples
     --------
-    >>> Loopback(snr_db=15.0).name
+    >>> oac.Loopback(snr_db=15.0).name
     'gnuradio'
     """
 

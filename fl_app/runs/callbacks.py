@@ -19,9 +19,16 @@ class Callback:
 
     Examples
     --------
-    >>> class Print(Callback):
+    >>> class Print(oac.Callback):
     ...     def on_evaluate(self, run, row):
-    ...         print(row.round, row.test_accuracy)
+    ...         print(row.round, run.server.selected.size)
+    >>> x, y = np.eye(4, dtype=np.float32), np.arange(4)
+    >>> run = oac.Experiment(
+    ...     lambda: torch.nn.Linear(4, 4), oac.Data((x, y), (x, y)), clients=2, k=2, air="ideal", callbacks=[Print()]
+    ... )
+    >>> result = run.train(2)
+    0 2
+    1 2
     """
 
     def on_round(self, run: Run, row: RoundFigures) -> None:

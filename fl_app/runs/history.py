@@ -18,9 +18,18 @@ class History(Sequence[RoundFigures]):
 
     Examples
     --------
-    >>> history[-1].test_accuracy                       # doctest: +SKIP
-    >>> history.column("mean_aou")                      # doctest: +SKIP
-    >>> history.to_pandas().plot("round", "loss")       # doctest: +SKIP
+    >>> x, y = np.eye(4, dtype=np.float32), np.arange(4)
+    >>> run = oac.Experiment(lambda: torch.nn.Linear(4, 4), oac.Data((x, y), (x, y)), clients=2, k=2, air="ideal")
+    >>> result = run.train(3)
+    >>> history = run.history
+    >>> len(history), history[-1].round
+    (3, 2)
+    >>> history.column("max_aou")
+    [0, 1, 2]
+    >>> history[1:].to_dict()["k"]
+    [2, 2]
+    >>> "test_accuracy" in history.columns  # of to_csv and, where pandas is installed, to_pandas
+    True
     """
 
     def __init__(self, rows: Sequence[RoundFigures]) -> None:

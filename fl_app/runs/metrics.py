@@ -15,31 +15,70 @@ TIMING_KEYS = ("train_seconds", "air_cpu_seconds", "seconds")
 
 @dataclass(frozen=True)
 class RoundFigures:
-    """Hold the figures of one round. None means that this round did not measure the value."""
+    """Hold the figures of one round. None means that this round did not measure the value.
 
-    round: int  # round number t, from 0
-    k: int  # number of entries sent; d in round 0
-    loss: float | None  # mean over the local steps of the clients that transmitted
-    test_accuracy: float | None  # 0..1, after the round's update
+    Attributes
+    ----------
+    round : int
+        Round number t, from 0.
+    k : int
+        Number of entries sent; d in round 0.
+    loss : float or None
+        Mean over the local steps of the clients that transmitted.
+    test_accuracy, test_loss : float or None
+        After the round's update; the accuracy is 0..1.
+    test_figures : dict or None
+        The task's figures of merit besides the accuracy, by name.
+    mean_aou, max_aou : float, int
+        Age of update in rounds, over the d entries, after the round.
+    participation : float
+        Share of the d entries that were sent at least once after round 0, which sends all.
+    dropped_clients, absent_clients : int
+        Clients whose gradients were not finite; clients that did not take part or were not heard.
+    vote_error_rate : float or None
+        One-bit mode: share of received signs that differ from the true majority; ties do not count.
+    votes_compared : int
+        Number of entries that this rate is over.
+    symbols, air_seconds : int, float
+        OFDM symbols on the air, and their duration.
+    snr_db, pmepr_db : float or None
+        SNR at the server, and the peak-to-mean envelope power ratio of the clients' symbols.
+    train_seconds, air_cpu_seconds, seconds : float
+        Wall-clock time of waiting for the clients, processor time of the simulated air, wall-clock time of the round.
+    downlink_bytes : int or None
+        Over the link: mean over the clients; the model itself has 4d bytes.
+
+    Examples
+    --------
+    >>> x, y = np.eye(4, dtype=np.float32), np.arange(4)
+    >>> run = oac.Experiment(lambda: torch.nn.Linear(4, 4), oac.Data((x, y), (x, y)), clients=2, k=2, air="ideal")
+    >>> row, = run.rounds(1)
+    >>> row.round, row.k, row.mean_aou
+    (0, 20, 0.0)
+    """
+
+    round: int
+    k: int
+    loss: float | None
+    test_accuracy: float | None
     test_loss: float | None
-    mean_aou: float  # rounds, mean over the d entries, after the round
+    mean_aou: float
     max_aou: int
-    participation: float  # share of the d entries that were sent at least once after round 0, which sends all
-    dropped_clients: int  # number of clients whose gradients were not finite
-    # one-bit mode: share of received signs that differ from the true majority; ties do not count
+    participation: float
+    dropped_clients: int
     vote_error_rate: float | None
     votes_compared: int
-    symbols: int  # number of OFDM symbols on the air
-    air_seconds: float  # duration of these symbols
+    symbols: int
+    air_seconds: float
     snr_db: float | None
     pmepr_db: float | None
-    train_seconds: float  # wall-clock time of waiting for the clients
-    air_cpu_seconds: float  # processor time of the simulated air
-    seconds: float  # wall-clock time of the whole round
+    train_seconds: float
+    air_cpu_seconds: float
+    seconds: float
     # Older runs lack these figures; downlink_bytes has a value only over the link.
-    absent_clients: int = 0  # number of clients that were not connected, missed the deadline, or were not heard
-    downlink_bytes: int | None = None  # mean over the clients; the model itself has 4d bytes
-    test_figures: dict[str, float | None] | None = None  # the task's figures of merit besides the accuracy, by name
+    absent_clients: int = 0
+    downlink_bytes: int | None = None
+    test_figures: dict[str, float | None] | None = None
 
     @property
     def is_tested(self) -> bool:

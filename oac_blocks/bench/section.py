@@ -22,7 +22,16 @@ LONG_LIST = 12  # an error lists all allowed names up to this many, and only the
 
 
 class ConfigError(OacError, ValueError):
-    """A setting is wrong; the message names the section, the key, the value and what is allowed."""
+    """A setting is wrong; the message names the section, the key, the value and what is allowed.
+
+    Examples
+    --------
+    >>> try:
+    ...     oac.Waveform(snr=20)
+    ... except oac.ConfigError as error:
+    ...     print(error)
+    [air] snr: unknown key; did you mean 'snr_db'?
+    """
 
 
 class Section(BaseModel):

@@ -20,7 +20,13 @@ from oac_blocks.dsp.waveform.schemes.base import Floats, Grid, PackedField, Payl
 
 
 class Analog(Scheme):
-    """Analog aggregation; payloads are float32 gradient entries, received values estimate their mean."""
+    """Analog aggregation; payloads are float32 gradient entries, received values estimate their mean.
+
+    Examples
+    --------
+    >>> oac.Analog().combine(np.float32([[1, -4], [3, 0]]))  # what a perfect channel delivers
+    array([ 2., -2.], dtype=float32)
+    """
 
     name = "analog"
     dtype: np.dtype[Any] = np.dtype(np.float32)

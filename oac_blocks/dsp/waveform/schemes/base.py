@@ -30,17 +30,41 @@ class PackedField(NamedTuple):
 class Scheme(ABC):
     """A mapping from k gradient entries of each client to subcarriers, and from their sum back to k numbers.
 
-    A scheme has no state: one object serves all clients, blocks and airs. A new scheme is one module with a subclass
-    and a call of ``register_scheme``.
+    A scheme has no state: one object serves all clients, blocks and airs. A new scheme is a subclass, most easily of
+    ``MajorityVote`` or ``Analog``; an air takes the class itself, its import string or its name.
+
+    Attributes
+    ----------
+    name : str
+        What configs and messages call it.
+    dtype : dtype
+        Type of a payload's entries.
+    coherent : bool
+        True if amplitudes add up. Clients then rotate their phases by a pilot, and carriers must stay in phase.
+    scaled : bool
+        True if all clients apply one common scale to their entries, which the server divides out again.
+    repeatable : bool
+        True if an entry may be sent on several subcarriers, ``repeats`` times.
+    decides : bool
+        True if received values are decisions, whose signs can be compared with the signs of the payloads' sum.
+
+    Examples
+    --------
+    >>> from oac_blocks.dsp import Numerology
+    >>> scheme, num, rng = oac.MajorityVote(), Numerology(), np.random.default_rng(1)
+    >>> votes = scheme.payload_of(np.float32([0.5, -2, 3]), coins=rng)
+    >>> grid = scheme.encode(votes, num, rng=rng)
+    >>> grid.shape
+    (1, 192)
+    >>> scheme.detect(grid, 3, num).round(3)
+    array([ 1., -1.,  1.], dtype=float32)
     """
 
     name: str
-    dtype: np.dtype[Any]  # type of a payload's entries
-    # True if amplitudes add up. Clients then rotate their phases by a pilot, and carriers must stay in phase.
+    dtype: np.dtype[Any]
     coherent: bool
-    scaled: bool  # True if all clients apply one common scale to their entries, which the server divides out again
-    repeatable: bool  # True if an entry may be sent on several subcarriers, ``repeats`` times
-    # True if received values are decisions, whose signs can be compared with the signs of the payloads' sum.
+    scaled: bool
+    repeatable: bool
     decides: bool
 
     # What a client sends

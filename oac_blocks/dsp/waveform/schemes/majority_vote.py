@@ -21,7 +21,17 @@ from oac_blocks.dsp.waveform.schemes.bits import pack_bits, packed_bytes, unpack
 
 
 class MajorityVote(Scheme):
-    """Majority vote; payloads are int8 votes -1, 0 or +1, received values are soft votes with the majority's sign."""
+    """Majority vote; payloads are int8 votes -1, 0 or +1, received values are soft votes with the majority's sign.
+
+    Examples
+    --------
+    >>> class Bold(oac.MajorityVote):  # a client votes on entries above 1 alone
+    ...     name = "bold"
+    ...     def payload_of(self, entries, coins, abstain_below=0.0):
+    ...         return super().payload_of(entries, coins, max(abstain_below, 1.0))
+    >>> Bold().payload_of(np.float32([0.5, -2, 3]), np.random.default_rng(1))
+    array([ 0, -1,  1], dtype=int8)
+    """
 
     name = "onebit"
     dtype: np.dtype[Any] = np.dtype(np.int8)
