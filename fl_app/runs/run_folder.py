@@ -10,6 +10,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -174,6 +175,7 @@ def _make_and_remove(path: Path) -> None:
 def _fresh_name(settings: Settings) -> Path:
     """Return runs/20260131-142530-letters-fair-k, with a number appended if two runs start in the same second."""
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-    stem = f"{stamp}-{settings.data.name}-{settings.selection.policy}"
+    parts = re.sub(r"[^\w.-]+", "-", f"{settings.data.name}-{settings.selection.policy}")  # import strings have colons
+    stem = f"{stamp}-{parts}"
     names = [stem, *(f"{stem}-{number}" for number in range(2, 100))]
     return next(RUNS / name for name in names if not (RUNS / name).exists())
