@@ -59,6 +59,16 @@ def blocks(page: str) -> list[Block]:
     return found
 
 
+def one_program(found: list[Block]) -> list[Block]:
+    """Join the Python blocks of a page into the first of them; a traceback then has the line numbers of the page."""
+    python = [block for block in found if block.language == "python"]
+    lines: list[str] = []
+    for block in python:
+        lines += [""] * (block.line - len(lines)) + block.text.splitlines()
+    joined = Block(python[0].page, python[0].line, "python", "\n".join(lines))
+    return [joined if block is python[0] else block for block in found if block not in python[1:]]
+
+
 def commands(block: Block) -> list[Command]:
     """Return the commands of a shell block. Lines of output and empty lines are passed over."""
     if block.language not in _SHELL:

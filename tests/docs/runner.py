@@ -20,8 +20,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.docs.pages import ROOT, Block, blocks, commands, file_of
-from tests.docs.shortened import Rule, file_text, program, rule_for, shortened
+from tests.docs.pages import ROOT, Block, blocks, commands, file_of, one_program
+from tests.docs.shortened import ONE_PROGRAM, Rule, file_text, program, rule_for, shortened
 
 STEP_SECONDS = 900.0  # a command that takes longer hangs
 _LOOK_SECONDS = 0.05
@@ -89,7 +89,7 @@ class PageRun:
 
     def run(self, page: str) -> None:
         try:
-            for block in blocks(page):
+            for block in one_program(blocks(page)) if page in ONE_PROGRAM else blocks(page):
                 if name := file_of(block):
                     (self.folder / name).write_text(self._filled(file_text(block)))
                 if block.language == "python":

@@ -95,6 +95,8 @@ IN_FILES = (
     (r"rx_gain_db = \S+", "rx_gain_db = 50.0"),
     (r"tx_gain_db = \S+", 'tx_gain_db = -10.0\nclock = "lock-step"'),
 )
+# Pages whose examples in Python build on one another.
+ONE_PROGRAM = ("docs/python-api.md",)
 # What stands before an example in Python: names that the page leaves to the reader.
 BEFORE_PROGRAMS = {
     "pieces_of_a_stream": """
