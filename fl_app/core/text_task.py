@@ -34,7 +34,6 @@ class NextCharacter(Task):
 
     name = "next-character"
     main_figure = "bits_per_character"
-    higher_is_better = False
     strata_name = "tenth of the text"
 
     def __init__(self, vocabulary: int | None = None) -> None:
