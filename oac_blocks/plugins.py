@@ -104,10 +104,12 @@ class Registry(Generic[T]):
     def canonical(self, name: str) -> str:
         """Return the name that `name` means: a known name in any spelling, or an import string as it is.
 
+        The import string of a built-in part means that part.
+
         Nothing is imported. Raise ValueError for an unknown name.
         """
         if is_import_string(name) or name.startswith(OBJECT_PREFIX):
-            return name
+            return next((own for own, target in self._built_in.items() if target == name), name)
         if ":" in name:
             raise ValueError(f"{name!r} is no import string; write package.module:attribute, or a name")
         if name in self._aliases:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from fl_app.air.base import Air, Unseen, Uplink
 from fl_app.air.payload import check_payload
 from fl_app.air.settings import AirSettings
-from oac_blocks.dsp.waveform.schemes.registry import SCHEMES
+from oac_blocks.dsp.waveform.schemes.registry import SCHEMES, name_of_scheme
 from oac_blocks.plugins import PluginError
 
 
@@ -26,8 +26,7 @@ class ForeignAir(Air):
     def __init__(self, own: Any, settings: AirSettings, n_clients: int, title: str) -> None:
         self._own, self._n_clients, self._title = own, n_clients, title
         self.scheme = settings.scheme
-        wanted = getattr(own, "scheme", self.scheme)
-        named = SCHEMES.canonical(wanted) if isinstance(wanted, str) else wanted.name
+        named = SCHEMES.canonical(name_of_scheme(getattr(own, "scheme", self.scheme)))
         if named != self.scheme.name:
             raise PluginError(f"{title}: this air is for the scheme {named!r}, but [air] scheme = {self.scheme.name!r}")
 

@@ -58,7 +58,7 @@ def test_names_of_an_installed_package_and_import_strings_train_alike(copied, in
 def test_without_the_package_its_names_are_unknown(copied, tmp_path):
     done, _ = train(copied / "by_name.toml", tmp_path)
     assert done.returncode == 2
-    assert "[model] name = 'tiny-mlp': There are cnn" in done.stderr
+    assert "[model] name = 'tiny-mlp': did you mean 'mlp'? There are cnn" in done.stderr
 
 
 def test_elsewhere_the_module_is_not_found(copied, tmp_path):
