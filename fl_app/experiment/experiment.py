@@ -47,14 +47,19 @@ class Experiment:
     server : ServerSGD or float, optional
         The server's step, or its learning rate. By default its rate is that of the clients, as in the paper.
     policy
-        A name (``"fair-k"``), an import string, or an object with ``next(g, age)`` that returns indices.
-    rho, k
-        Share of the d entries sent in a round (default 0.1), or their number.
-    k_m_ratio, r_ratio : float
-        k_M/k of fair-k and top-rand; r/k of age-top-k.
+        A name (``"fair-k"``), an import string, an object with ``next(g, age)`` that returns indices, or a class or
+        function that makes one. It gets those of ``d``, ``k``, ``k_m``, ``r`` and ``rng`` that it has parameters for.
+    rho : float, optional
+        Share of the d entries sent in a round, 0.1 by default.
+    k : int, optional
+        Number of entries sent in a round, in place of `rho`.
+    k_m_ratio : float, optional
+        k_M/k of fair-k and top-rand, 0.75 by default.
+    r_ratio : float, optional
+        r/k of age-top-k, 1.5 by default.
     air
         A name (``"ideal"``, ``"fading"``, ``"waveform"``, ``"gnuradio"``), settings (`Waveform`, `Fading`, ...), an
-        import string, or an object with ``uplink(payload, clients, t)``.
+        import string, an object with ``uplink(payload, clients, t)``, or a class or function that makes one.
     scheme : optional
         How entries become a waveform, where the air is given by a name: ``"fsk-mv"`` (votes), ``"analog"``, an import
         string, or a `Scheme`.
@@ -64,6 +69,8 @@ class Experiment:
         Everything random follows from it.
     workers : int
         Processes that train clients; 0 trains them in this process. The results are the same.
+    device : str
+        Where torch computes: ``"cpu"``, ``"cuda"``, ``"cuda:1"``.
     eval_every : int
         Rounds between two tests of the model.
     callbacks

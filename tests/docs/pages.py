@@ -123,5 +123,6 @@ def words_of(command: Command) -> list[str]:
 
 def file_of(block: Block) -> str:
     """Return the name of the file that a block shows (``# bench.toml: ...`` in its first line), or nothing."""
-    named = re.match(r"# ([\w.-]+\.toml)\b", block.text)
-    return named[1] if block.language == "toml" and named else ""
+    ending = {"toml": "toml", "python": "py"}.get(block.language)
+    named = re.match(rf"# ([\w.-]+\.{ending})\b", block.text)
+    return named[1] if ending and named else ""

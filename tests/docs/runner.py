@@ -92,7 +92,7 @@ class PageRun:
             for block in one_program(blocks(page)) if page in ONE_PROGRAM else blocks(page):
                 if name := file_of(block):
                     (self.folder / name).write_text(self._filled(file_text(block)))
-                if block.language == "python":
+                elif block.language == "python":
                     self._run_program(block)
                 for command in commands(block):
                     rule = rule_for(command)

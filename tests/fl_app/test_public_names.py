@@ -5,6 +5,7 @@ import ast
 import doctest
 import inspect
 import json
+import re
 import subprocess
 import sys
 
@@ -60,6 +61,11 @@ def test_an_example_that_lies_is_found():
     assert "Expected" in failures(examples_of("lie", f"{SECTION}>>> 1 + 1\n3"))
     with pytest.raises(AssertionError, match="no example"):
         examples_of("empty", f"{SECTION}nothing")
+
+
+def test_the_reference_lists_every_public_name_once():
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^::: fl_app\.(\w+)$", text, re.MULTILINE)) == oac.__all__
 
 
 def test_type_checkers_see_the_same_names():
