@@ -158,7 +158,7 @@ def import_string_of(part: object) -> str | None:
     """Return the import string of a class or function, or None if another process could not import it by one."""
     module, name = getattr(part, "__module__", None), getattr(part, "__qualname__", None)
     text = f"{module}:{name}"
-    if module in (None, "__main__", "builtins") or not is_import_string(text):
+    if module in (None, "__main__", "__mp_main__", "builtins") or not is_import_string(text):
         return None
     try:
         return text if load_object(text) is part else None

@@ -231,13 +231,15 @@ def _split_of(given: Any, what: str) -> Split:
         if len(inputs) != len(targets) or len(inputs) == 0:
             raise DataError(f"{what}: {len(inputs)} inputs do not fit {len(targets)} targets")
         return ArraySplit(_as_inputs(inputs), _as_targets(targets))
-    if hasattr(given, "__getitem__") and hasattr(given, "__len__") and not isinstance(given, Mapping | np.ndarray):
+    is_array = isinstance(given, np.ndarray | torch.Tensor)
+    if hasattr(given, "__getitem__") and hasattr(given, "__len__") and not (is_array or isinstance(given, Mapping)):
         if len(given) == 0:
             raise DataError(f"{what} data is empty")
         return TorchSplit(given, _as_targets(_targets_of(given, what)))
+    hint = ": write Data((x, y), (x_test, y_test))" if is_array else ""
     raise DataError(
         f"{what} data must be a torch Dataset with a length, or a pair (inputs, targets) of arrays, "
-        f"not {type(given).__name__}"
+        f"not {type(given).__name__}{hint}"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from numbers import Real
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -127,7 +128,7 @@ class Experiment:
         settings: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         local = LocalSGD() if local is None else local
-        if server is None or isinstance(server, int | float):
+        if server is None or isinstance(server, int | float | Real):
             server = ServerSGD(local.lr if server is None else float(server))
         model_section, model_object = describe.describe_model(model, model_args)
         data_section, data_object = describe.describe_data(data, data_args)

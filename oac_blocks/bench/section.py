@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, get_args
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -57,11 +58,15 @@ class Section(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _words_for_none(cls, given: Any) -> Any:
+    def _plain_values(cls, given: Any) -> Any:
+        """Take the word for None as None, and numpy's numbers as the plain ones that they stand for."""
         if not isinstance(given, dict):
             return given
         optional = {key for key, field in cls.model_fields.items() if none_word(field)}
-        return {key: None if value == NONE and key in optional else value for key, value in given.items()}
+        return {
+            key: None if isinstance(value, str) and value == NONE and key in optional else plain_number(value)
+            for key, value in given.items()
+        }
 
     def plain(self) -> dict[str, Any]:
         """Return the values as TOML can hold them. A key without a word for None is left out where it is None."""
@@ -80,6 +85,13 @@ class Section(BaseModel):
     def comments(cls) -> dict[str, str]:
         """Return what each key is for, its unit, and which values it may have, in a line each."""
         return {key: _comment(field) for key, field in cls.model_fields.items()}
+
+
+def plain_number(value: Any) -> Any:
+    """Return a number of another library, numpy say, as int or float; anything else as it is."""
+    if isinstance(value, bool | int | float) or not isinstance(value, Real):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def optional(default: Any, *, none: str, **limits: Any) -> Any:

@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
 
 import fl_app as oac
@@ -166,3 +167,18 @@ def test_the_result_names_parts_as_the_program_does(experiment):
 
     result = experiment(policy=Last(), air=Mean()).train(2)
     assert (result["policy"], result["air"]) == ("Last", "Mean")
+
+
+def test_numbers_of_numpy_will_do(experiment):
+    run = experiment(clients=np.int64(2), rho=np.float32(0.5), server=np.float32(0.25), seed=np.uint8(3))
+    assert (run.settings.clients.n, run.settings.selection.rho, run.settings.server.lr) == (2, 0.5, 0.25)
+    assert type(run.settings.run.seed) is int
+    assert oac.Waveform(repeats=np.int64(2), snr_db=np.float32(10)).repeats == 2
+    with pytest.raises(oac.ConfigError, match=r"clients\] n = 2.0: must be a valid integer"):
+        experiment(clients=np.float64(2))
+
+
+@pytest.mark.parametrize("wrong", [np.zeros((4, 3)), torch.zeros(4, 3)])
+def test_inputs_without_targets_are_refused_with_a_hint(wrong):
+    with pytest.raises(oac.OacError, match=r"not \w+: write Data\(\(x, y\), \(x_test, y_test\)\)"):
+        oac.Data(wrong, wrong)
