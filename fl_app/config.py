@@ -271,6 +271,10 @@ class Settings(BaseModel):
             tree["air"][RATE] = tree["radios"].pop(RATE)
         return check(tree, "settings")
 
+    def with_changes(self, changes: Mapping[str, str]) -> Settings:
+        """A checked copy with changes as --set writes them, each with the words that an error names it by."""
+        return _changed(self._plain(), changes, "settings")
+
 
 def load_settings(
     config: str | Path | None = None, overrides: Sequence[str] = (), options: Mapping[str, str] | None = None
@@ -298,16 +302,21 @@ def load_settings(
     (20, 'top-k', 'emnist-letters')
     """
     path = find_config(config)
-    tree = read_toml(path)
+    changes = {**{text: f"--set {text}" for text in overrides}, **(options or {})}
+    return _changed(read_toml(path), changes, str(path))
+
+
+def _changed(tree: dict[str, Any], changes: Mapping[str, str], name: str) -> Settings:
+    """Settings from plain values and changes to them; an error names the change at fault, or else the values' name."""
     changed, places = copy.deepcopy(tree), {}
-    for override, words in {**{text: f"--set {text}" for text in overrides}, **(options or {})}.items():
-        places[_override(changed, override)] = words
+    for override, words in changes.items():
+        places[_override(changed, override, words)] = words
 
     def source(place: tuple[str, ...]) -> str:
         if place in places:
             return places[place]
         near = [words for keys, words in places.items() if keys[: len(place)] == place[: len(keys)]]
-        return " and ".join(near) if near and _is_valid(tree) else str(path)
+        return " and ".join(near) if near and _is_valid(tree) else name
 
     return check(changed, source)
 
@@ -337,12 +346,12 @@ def _is_valid(tree: dict[str, Any]) -> bool:
     return True
 
 
-def _override(tree: dict[str, Any], text: str) -> tuple[str, ...]:
+def _override(tree: dict[str, Any], text: str, words: str) -> tuple[str, ...]:
     """Change a value in place; returns the keys that lead to it."""
     path, equals, value = text.partition("=")
     keys = [key.strip() for key in path.split(".")]
     if not equals or len(keys) < 2 or not all(keys):
-        raise ConfigError(f"--set {text}: write section.key=value, for example run.rounds=20")
+        raise ConfigError(f"{words}: write section.key=value, for example run.rounds=20")
     if keys == ["selection", "rho"] or keys == ["selection", "k"]:  # one replaces the other
         for other in ("rho", "k"):
             tree.get("selection", {}).pop(other, None)
@@ -355,7 +364,7 @@ def _override(tree: dict[str, Any], text: str) -> tuple[str, ...]:
     for key in keys[:-1]:
         branch = branch.setdefault(key, {})
         if not isinstance(branch, dict):
-            raise ConfigError(f"--set {text}: {key} is a value, not a section")
+            raise ConfigError(f"{words}: {key} is a value, not a section")
     branch[keys[-1]] = parse_value(value.strip())
     return tuple(keys)
 

@@ -4,32 +4,17 @@
 from __future__ import annotations
 
 import json
-import shlex
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE
-from rich.table import Table
 
 from fl_app.cli import link_commands
-from fl_app.cli.console import (
-    Config,
-    Json,
-    Out,
-    Set,
-    clear_errors,
-    run_loop,
-    say,
-    settings_from,
-    show_result,
-    train_and_show,
-)
+from fl_app.cli.console import Config, Json, Out, Set, WorkerCount, clear_errors, settings_from, train_and_show
 from fl_app.cli.list_command import list_parts
 from fl_app.cli.radio_command import radio
-from fl_app.config import ConfigError
-from fl_app.core.selection import POLICY_NAMES
+from fl_app.cli.sweep_command import compare, sweep
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -39,10 +24,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-WorkerCount = Annotated[
-    int | None,
-    typer.Option("--workers", min=0, help="Number of processes that train clients; 0 trains in this process."),
-]
 Run = Annotated[Path, typer.Argument(help="The folder of a run.")]
 
 
@@ -117,47 +98,6 @@ def resume(
 
 
 @app.command()
-def compare(
-    config: Config = None,
-    policies: Annotated[str, typer.Option(help=", ".join(POLICY_NAMES))] = "fair-k,top-k,age-top-k,top-rand",
-    seeds: Annotated[str, typer.Option(help="Numbers separated by commas.")] = "1,2,3",
-    changes: Set = None,
-    as_json: Json = False,
-    out: Annotated[Path | None, typer.Option(help="Folder of the comparison. Default: runs/compare-CONFIG.")] = None,
-    workers: WorkerCount = None,
-) -> None:
-    """Train several policies on the same seeds and the same data split, and write one table and one figure.
-
-    Run the command again to resume a stopped comparison: finished runs are not repeated.
-
-    Example: fl_app compare fashion-onebit --policies fair-k,top-k,top-rand --seeds 1,2,3
-    """
-    with clear_errors():
-        settings = settings_from(config, changes, {"run.workers": workers})
-        numbers = _seeds(seeds)
-        path = out or Path("runs") / f"compare-{Path(config or 'quickstart').stem}"
-        from fl_app.cli.progress import Schedule
-        from fl_app.runs import compare as comparison
-
-        entries = comparison.plan(settings, [name.strip() for name in policies.split(",")], numbers, path)
-        schedule = Schedule([entry.rounds_left for entry in entries])
-        options = ["--policies", policies, "--seeds", seeds, *(f"--set={change}" for change in changes or [])]
-        same = shlex.join(["fl_app", "compare", *([config] if config else []), *options, "--out", str(path)])
-
-        def train_one(entry: comparison.Entry) -> None:
-            number = entries.index(entry) + 1
-            say(f"run {number} of {len(entries)}")
-            title = f"{number}/{len(entries)} {entry.policy}"
-            run_loop(entry.settings, entry.folder, title, lambda: same, schedule=schedule)
-
-        outcome = comparison.compare(entries, path, schedule.next_run, train_one)
-        table = Table(*comparison.COLUMNS, box=SIMPLE, padding=(0, 1, 0, 0))
-        for row in comparison.table_rows(outcome):
-            table.add_row(*row)
-        show_result(as_json, outcome, table, f"{path}/compare.png, compare.md, compare.json")
-
-
-@app.command()
 def report(run: Run, as_json: Json = False) -> None:
     """Draw the figures of a run, finished or not, and write its report.html.
 
@@ -184,13 +124,8 @@ def show_config(config: Config = None, changes: Set = None) -> None:
         typer.echo(settings_from(config, changes, {}).toml(), nl=False)
 
 
-def _seeds(text: str) -> list[int]:
-    try:
-        return [int(seed) for seed in text.split(",")]
-    except ValueError:
-        raise ConfigError(f"--seeds {text}: write numbers separated by commas, for example 1,2,3") from None
-
-
+app.command()(compare)
+app.command()(sweep)
 link_commands.register(app)
 app.command()(radio)
 app.command("list")(list_parts)

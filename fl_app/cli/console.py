@@ -21,7 +21,6 @@ from fl_app.processes.interrupt import EXIT_CODE, stop_on_signal
 from oac_blocks.errors import OacError
 
 if TYPE_CHECKING:
-    from fl_app.cli.progress import Schedule
     from fl_app.runs.metrics import RoundFigures
     from fl_app.runs.run_folder import RunFolder
 
@@ -30,6 +29,10 @@ Config = Annotated[
 ]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change a setting.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object; all else goes to stderr.")]
+WorkerCount = Annotated[
+    int | None,
+    typer.Option("--workers", min=0, help="Number of processes that train clients; 0 trains in this process."),
+]
 Out = Annotated[Path | None, typer.Option(help="The folder to write to. Default: a new one in runs/.")]
 
 # A function that plays the rounds. It takes the settings, the run's folder, a function that is called after each round,
@@ -74,7 +77,6 @@ def run_loop(
     title: str,
     again: Callable[[], str],
     train: Train | None = None,
-    schedule: Schedule | None = None,
 ) -> dict[str, Any]:
     """Play one run to its end and write its report; exit if the run is stopped.
 
@@ -84,11 +86,9 @@ def run_loop(
         Makes the command that resumes a stopped run.
     train
         Plays the rounds; by default all clients are computed on this machine.
-    schedule
-        Schedule of the comparison that this run is part of.
     """
     from fl_app.cli.progress import RunProgress
-    from fl_app.engine.pool import WorkerError
+    from fl_app.engine.worker_process import WorkerError
     from fl_app.runs.report import write_report
     from fl_app.runs.run_folder import RunError
 
@@ -105,7 +105,7 @@ def run_loop(
         # The signal handlers are set first and restored last, as closing the progress bar takes some time, too.
         with stop_on_signal() as stop:
             try:
-                with RunProgress(Console(stderr=True), settings.run.rounds, done, title, schedule) as progress:
+                with RunProgress(Console(stderr=True), settings.run.rounds, done, title) as progress:
                     result = (train or play)(settings, folder, progress.show, stop, stop.finish_rounds)
                 words = f"stopped after a whole round, and saved. To go on: {again()}"
             except KeyboardInterrupt:

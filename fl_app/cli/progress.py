@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from types import TracebackType
 
 from rich.console import Console
@@ -16,7 +15,6 @@ from fl_app.runs.metrics import RoundFigures
 
 FIGURES_COLUMNS = 68  # columns that a line takes besides title and bar
 SHORT_NAMES = {"accuracy": "acc"}  # a bar has room for one figure of merit
-ALL_RUNS_COLUMNS = 12  # columns of the remaining time of all runs
 
 
 class _Eta(ProgressColumn):
@@ -26,88 +24,97 @@ class _Eta(ProgressColumn):
         return Text(f"ETA {task.fields['eta']}", style="cyan")
 
 
-class Schedule:
-    """Estimate the remaining time of several runs, one after the other."""
+def live_bars(console: Console, title_columns: int) -> Progress:
+    """Return bars with a title, the rounds, `figures` and `eta`.
 
-    def __init__(self, rounds: Sequence[int]) -> None:
-        """Take the number of rounds that each run has left."""
-        self._left = list(rounds)
-        self._seconds, self._rounds = 0.0, 0
-        self._run = -1
+    The figures matter most, so a bar takes the room that they leave: rich cuts what does not fit.
+    """
+    left = console.width - FIGURES_COLUMNS - title_columns
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=min(30, max(4, left))),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[figures]}"),
+        _Eta(),
+        console=console,
+    )
 
-    def next_run(self) -> None:
-        self._run += 1
 
-    def timed(self, seconds: float, rounds_left: int) -> float:
-        """Add a round of this duration, and return the seconds that all runs still take."""
-        self._seconds, self._rounds = self._seconds + seconds, self._rounds + 1
-        return self._seconds / self._rounds * (rounds_left + sum(self._left[self._run + 1 :]))
+class RunState:
+    """Follow one run: its latest figures and the time that it still takes.
+
+    The time is estimated without the first round, which waits for data, processes and radios.
+    """
+
+    def __init__(self, rounds: int) -> None:
+        self.rounds, self.done = rounds, 0
+        self.eta = "-"
+        self._first: tuple[float, int] | None = None  # time and number of rounds after the first round that was seen
+        self._figures: dict[str, str] = {}  # the task's figures of merit, as texts
+        self._dropped = 0
+
+    def add(self, row: RoundFigures, now: float) -> None:
+        """Take the figures of one more round, at the time `now` in seconds."""
+        self._row, self.done = row, row.round + 1
+        self._dropped += row.dropped_clients
+        if row.is_tested:
+            self._figures = figure_texts(row.test_accuracy, row.test_figures)
+        if self._first is None:
+            self._first = now, self.done
+        else:
+            began, rounds = self._first
+            self.eta = clock((now - began) / (self.done - rounds) * (self.rounds - self.done))
+
+    @property
+    def has_news(self) -> bool:
+        """Say whether the latest round is worth a line in a log."""
+        return self._row.is_tested or bool(self._row.dropped_clients)
+
+    @property
+    def bar_text(self) -> str:
+        row, (name, value) = self._row, next(iter(self._figures.items()), ("accuracy", "-"))
+        return (
+            f"{SHORT_NAMES.get(name, name)} [bold]{value}[/]  loss {self._loss}  AoU {row.mean_aou:.1f}  "
+            f"vote err {percent(row.vote_error_rate)}{self._dropped_text}"
+        )
+
+    @property
+    def line(self) -> str:
+        row = self._row
+        tested = "".join(f"{name} {value:>6}  " for name, value in self._figures.items())
+        return (
+            f"round {self.done:>4}/{self.rounds}  {tested}loss {self._loss}  "
+            f"AoU {row.mean_aou:.1f} (max {row.max_aou})  vote errors {percent(row.vote_error_rate)}"
+            f"{self._dropped_text}  ETA {self.eta}"
+        )
+
+    @property
+    def _loss(self) -> str:
+        return "-" if self._row.loss is None else f"{self._row.loss:.3f}"
+
+    @property
+    def _dropped_text(self) -> str:
+        return f"  dropped {self._dropped}" if self._dropped else ""
 
 
 class RunProgress:
-    """Show each round. Use it as a context manager, and pass `show` to the training loop.
+    """Show each round. Use it as a context manager, and pass `show` to the training loop."""
 
-    The remaining time is estimated without the first round, which waits for data, processes and radios.
-    """
-
-    def __init__(
-        self, console: Console, rounds: int, rounds_done: int, title: str, schedule: Schedule | None = None
-    ) -> None:
-        self._console, self._rounds, self._title = console, rounds, title
-        self._pace, self._schedule = Schedule([]), schedule
-        self._round_began: float | None = None
-        self._figures: dict[str, str] = {}
-        self._dropped = 0
+    def __init__(self, console: Console, rounds: int, rounds_done: int, title: str) -> None:
+        self._console, self._state = console, RunState(rounds)
         self._bar: Progress | None = None
         if console.is_terminal:
-            # The figures matter most, so the bar takes the room that they leave: rich cuts what does not fit.
-            left = console.width - FIGURES_COLUMNS - len(title) - (ALL_RUNS_COLUMNS if schedule else 0)
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=min(30, max(4, left))),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[figures]}"),
-                _Eta(),
-                console=console,
-            )
+            self._bar = live_bars(console, len(title))
             self._task = self._bar.add_task(title, total=rounds, completed=rounds_done, figures="starting", eta="-")
 
     def show(self, row: RoundFigures) -> None:
         """Show one more round."""
-        done = row.round + 1
-        self._dropped += row.dropped_clients
-        if row.is_tested:
-            self._figures = figure_texts(row.test_accuracy, row.test_figures)
-        eta = self._eta(self._rounds - done)
-        loss = "-" if row.loss is None else f"{row.loss:.3f}"
-        dropped = f"  dropped {self._dropped}" if self._dropped else ""
+        state = self._state
+        state.add(row, time.perf_counter())
         if self._bar is not None:
-            name, value = next(iter(self._figures.items()), ("accuracy", "-"))
-            figures = (
-                f"{SHORT_NAMES.get(name, name)} [bold]{value}[/]  loss {loss}  AoU {row.mean_aou:.1f}  "
-                f"vote err {percent(row.vote_error_rate)}{dropped}"
-            )
-            self._bar.update(self._task, completed=done, figures=figures, eta=eta)
-        elif row.is_tested or row.dropped_clients:
-            title = f"{self._title}: " if self._schedule is not None else ""
-            tested = "".join(f"{name} {value:>6}  " for name, value in self._figures.items())
-            self._console.print(
-                f"{title}round {done:>4}/{self._rounds}  {tested}loss {loss}  "
-                f"AoU {row.mean_aou:.1f} (max {row.max_aou})  vote errors {percent(row.vote_error_rate)}{dropped}  "
-                f"ETA {eta}",
-                highlight=False,
-                soft_wrap=True,
-            )
-
-    def _eta(self, rounds_left: int) -> str:
-        now, began = time.perf_counter(), self._round_began
-        self._round_began = now
-        if began is None:
-            return "-"
-        eta = clock(self._pace.timed(now - began, rounds_left))
-        if self._schedule is not None:
-            eta += f", all {clock(self._schedule.timed(now - began, rounds_left))}"
-        return eta
+            self._bar.update(self._task, completed=state.done, figures=state.bar_text, eta=state.eta)
+        elif state.has_news:
+            self._console.print(state.line, highlight=False, soft_wrap=True)
 
     def __enter__(self) -> RunProgress:
         if self._bar is not None:

@@ -8,14 +8,9 @@ process once. A round then costs one broadcast to each process and one report fr
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import pickle
-import signal
-import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
@@ -35,16 +30,9 @@ from fl_app.core.client import (
 from fl_app.core.models import Buffers
 from fl_app.core.samples import Samples, blocks_of
 from fl_app.core.server import Server
-from fl_app.processes.interrupt import SIGNALS, blocked_for_children
-from oac_blocks.errors import OacError
+from fl_app.engine.worker_process import STARTED, WorkerError, WorkerProcess, ignore_signals
 
 DataOf = Callable[[int], Samples]
-
-CLOSE_SECONDS = 5.0  # seconds that a process may take to end before it is killed
-
-
-class WorkerError(OacError, RuntimeError):
-    """A process of the pool failed; the message says which process, how and during which work."""
 
 
 class Workers(Protocol):
@@ -111,36 +99,17 @@ class InProcess:
         pass
 
 
-@dataclass
-class _Worker:
-    process: multiprocessing.process.BaseProcess
-    connection: Connection
-    has_started: bool = False  # True once the process has sent "started"
-
-
 class ProcessPool:
     """Compute the clients in several processes that each hold some of them.
 
-    The processes are not forked from this one, as a fork copies torch's threads in an arbitrary state. They are forked
-    from a server process that has imported torch and nothing else. They start while this process loads the data.
+    The processes start while this process loads the data.
     """
 
     def __init__(self, count: int) -> None:
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["fl_app.engine.worker_start"])
-        # Ctrl-C and a batch system's SIGTERM reach every process of the run. The main process finishes the round and
-        # needs the others for that. So neither signal may end a worker, not even while the worker imports torch.
-        resource_tracker.ensure_running()  # a later start would unblock the signals before the fork server starts
-        with blocked_for_children():
-            forkserver.ensure_running()
-        self._workers: list[_Worker] = []
+        self._workers: list[WorkerProcess] = []
         try:
             for _ in range(count):
-                here, there = context.Pipe()
-                process = context.Process(target=_serve, args=(there,), daemon=True)
-                process.start()
-                there.close()
-                self._workers.append(_Worker(process, here))
+                self._workers.append(WorkerProcess(_serve))
         except BaseException:
             self.close()
             raise
@@ -174,10 +143,7 @@ class ProcessPool:
         for worker in self._workers:
             worker.connection.close()  # the process reads the end of its pipe and exits
         for worker in self._workers:
-            worker.process.join(CLOSE_SECONDS)
-            if worker.process.is_alive():
-                worker.process.kill()
-                worker.process.join()
+            worker.end()
         self._workers = []
 
     def _ask(self, request: tuple[Any, ...], what: str) -> list[Any]:
@@ -192,8 +158,8 @@ class ProcessPool:
                 try:
                     kind, content = connection.recv()
                 except (EOFError, OSError):
-                    raise _death(busy[connection], what) from None
-                if kind == "started":
+                    raise busy[connection].death(what) from None
+                if kind == STARTED:
                     busy[connection].has_started = True
                 elif kind == "part":
                     answers.append(content)
@@ -203,11 +169,11 @@ class ProcessPool:
                     del busy[connection]
         return answers
 
-    def _send(self, worker: _Worker, message: tuple[Any, ...]) -> None:
+    def _send(self, worker: WorkerProcess, message: tuple[Any, ...]) -> None:
         try:
             worker.connection.send(message)
         except (BrokenPipeError, ConnectionResetError):
-            raise _death(worker, "waiting for work") from None
+            raise worker.death("waiting for work") from None
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise WorkerError(
                 f"worker processes cannot receive a part of this run ({error}): define models, losses and data sets in "
@@ -215,35 +181,11 @@ class ProcessPool:
             ) from None
 
 
-def _death(worker: _Worker, what: str) -> WorkerError:
-    worker.process.join(CLOSE_SECONDS)
-    code = worker.process.exitcode
-    how = f"was killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"ended with code {code}"
-    script = getattr(sys.modules["__main__"], "__file__", None)
-    if script is not None and not _has_started(worker):
-        return WorkerError(
-            f"worker process {worker.process.pid} {how} while it imported {script}. A script that trains with workers "
-            'must do so below the line `if __name__ == "__main__":`, since each worker imports the script first; '
-            "or set [run] workers = 0"
-        )
-    hint = " (the system may have run out of memory)" if code == -signal.SIGKILL else ""
-    return WorkerError(f"worker process {worker.process.pid} {how}{hint} while {what}")
-
-
-def _has_started(worker: _Worker) -> bool:
-    """Say whether the process has started; its message may still be unread."""
-    try:
-        return worker.has_started or (worker.connection.poll() and worker.connection.recv()[0] == "started")
-    except (EOFError, OSError):
-        return False
-
-
 def _serve(connection: Connection) -> None:
     """Run a worker process: receive its clients' data, then serve requests until the pipe is closed."""
-    for number in SIGNALS:  # a fork server that another program started does not block them
-        signal.signal(number, signal.SIG_IGN)
+    ignore_signals()
     with contextlib.suppress(EOFError, OSError):  # the main process has ended, or has closed the pool
-        connection.send(("started", None))
+        connection.send((STARTED, None))
         first = connection.recv()
         try:
             group = ClientGroup(*first)

@@ -1,115 +1,69 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Compare several policies on the same seeds: same data split, same first weights, same channel draws.
 
-The result is one table and one figure:
+A comparison is a sweep over the policies. It has its own folders, and its own table and figure, which shows each round:
 
     FOLDER/fair-k-seed1/ ...   one run each      FOLDER/compare.json  compare.md  compare.png
-
-A second call with the same folder repeats no finished run, and resumes a run that was stopped.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fl_app.config import Settings
-from fl_app.runs import figures
 from fl_app.runs.checkpoints import write_atomically
-from fl_app.runs.run_folder import RunError, RunFolder
+from fl_app.runs.sweep_outcome import outcome_of
+from fl_app.runs.sweep_plan import SweepRun, plan
+from fl_app.runs.sweep_table import markdown
 
-# Settings that may differ between two calls, as they do not change a result.
-HOW_NOT_WHAT: dict[str, Any] = {"out": "", "workers": 0, "checkpoint_every": 1}
-
-
-@dataclass(frozen=True)
-class Entry:
-    """Describe one run of a comparison."""
-
-    policy: str
-    seed: int
-    settings: Settings
-    folder: RunFolder
-
-    @property
-    def rounds_left(self) -> int:
-        """Return the number of rounds that this run still has to play."""
-        if self.folder.read_result() is not None:
-            return 0
-        checkpoint = self.folder.latest()
-        return self.settings.run.rounds - (checkpoint.rounds_done if checkpoint is not None else 0)
+POLICY = "selection.policy"
 
 
-def plan(settings: Settings, policies: Sequence[str], seeds: Sequence[int], path: Path) -> list[Entry]:
-    """Return all runs in the order of the seeds, so that a stopped comparison has whole seeds to show."""
-    entries = []
-    for seed in seeds:
-        for policy in policies:
-            own = settings.with_values(run={"seed": seed}, selection={"policy": policy})
-            name = own.selection.policy
-            entries.append(Entry(name, seed, own, RunFolder(path / f"{name}-seed{seed}")))
-    return entries
+def plan_comparison(settings: Settings, policies: Sequence[str], seeds: Sequence[int], path: Path) -> list[SweepRun]:
+    """Return all runs of a comparison in the order of the seeds."""
+    return plan(
+        settings,
+        {POLICY: policies},
+        seeds,
+        path,
+        words=lambda _key, policy: f"--policies {policy}",
+        name_of=lambda values, seed: f"{values[POLICY]}-seed{seed}",
+    )
 
 
-def compare(
-    entries: Sequence[Entry], path: Path, next_run: Callable[[], None], train_one: Callable[[Entry], None]
-) -> dict[str, Any]:
-    """Train the runs that are not finished, and return the comparison.
-
-    Parameters
-    ----------
-    next_run
-        Called before each run, even before one that is already finished.
-    train_one
-        Makes the folder of a run and trains it.
-    """
-    for entry in entries:
-        folder = entry.folder
-        if not folder.exists:
-            RunFolder.plan(entry.settings, folder.path)
-        elif folder.settings().with_values(run=HOW_NOT_WHAT) != entry.settings.with_values(run=HOW_NOT_WHAT):
-            raise RunError(f"{folder.path} holds a run with other settings: choose another --out, or remove it")
-        next_run()
-        if folder.read_result() is None:
-            train_one(entry)
-    return conclude(entries, path)
-
-
-def conclude(entries: Sequence[Entry], path: Path) -> dict[str, Any]:
+def conclude_comparison(runs: Sequence[SweepRun], path: Path) -> dict[str, Any]:
     """Write the table and the figure of finished runs, and return the comparison."""
-    by_policy: dict[str, list[Entry]] = {}
-    for entry in entries:
-        by_policy.setdefault(entry.policy, []).append(entry)
+    swept = outcome_of(runs, [], path)
     outcome = {
         "compare": str(path),
-        "seeds": sorted({entry.seed for entry in entries}),
-        "policies": {policy: _over_seeds(own) for policy, own in by_policy.items()},
+        "seeds": sorted(swept["seeds"]),
+        "policies": {point["values"][POLICY]: _figures(point) for point in swept["points"]},
     }
     write_atomically(path / "compare.json", (json.dumps(outcome, indent=2) + "\n").encode())
-    write_atomically(path / "compare.md", markdown(outcome).encode())
-    runs = {policy: [entry.folder.rows() for entry in own] for policy, own in by_policy.items()}
-    figures.draw_comparison(runs, path / "compare.png")
+    write_atomically(path / "compare.md", markdown(COLUMNS, table_rows(outcome)).encode())
+    from fl_app.runs import figures  # it needs matplotlib, which takes a while to import
+
+    rows = {
+        policy: [run.folder.rows() for run in runs if run.values[POLICY] == policy] for policy in outcome["policies"]
+    }
+    figures.draw_comparison(rows, path / "compare.png")
     return outcome
 
 
-def _over_seeds(entries: Sequence[Entry]) -> dict[str, Any]:
-    results = [entry.folder.read_result() or {} for entry in entries]
-    accuracies = [result["test_accuracy"] for result in results]
-    errors = [result["vote_error_rate"] for result in results]
+def _figures(point: dict[str, Any]) -> dict[str, Any]:
+    accuracy = point["test_accuracy"]
     return {
-        "test_accuracy": float(np.mean(accuracies)),
-        "test_accuracy_std": float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else None,
-        "test_accuracies": accuracies,
-        "mean_aou": float(np.mean([result["mean_aou"] for result in results])),
-        "max_aou": max(result["max_aou"] for result in results),
-        "vote_error_rate": None if None in errors else float(np.mean(errors)),
-        "air_seconds": float(np.mean([result["air_seconds"] for result in results])),
-        "seconds": float(np.mean([result["seconds"] for result in results])),
+        "test_accuracy": accuracy["mean"],
+        "test_accuracy_std": accuracy["std"],
+        "test_accuracies": accuracy["each"],
+        "mean_aou": point["mean_aou"]["mean"],
+        "max_aou": max(point["max_aou"]["each"]),
+        "vote_error_rate": point["vote_error_rate"]["mean"],
+        "air_seconds": point["air_seconds"]["mean"],
+        "seconds": point["seconds"]["mean"],
     }
 
 
@@ -132,9 +86,3 @@ def table_rows(outcome: dict[str, Any]) -> list[tuple[str, ...]]:
         )
         for policy, one in ordered
     ]
-
-
-def markdown(outcome: dict[str, Any]) -> str:
-    """Return the table as Markdown."""
-    rows = [COLUMNS, tuple("---" for _ in COLUMNS), *table_rows(outcome)]
-    return "".join("| " + " | ".join(row) + " |\n" for row in rows)

@@ -16,7 +16,8 @@ from fl_app.core.samples import ArraySamples
 from fl_app.core.steps.local_step import LocalOptions
 from fl_app.core.steps.schedules import RateSchedule
 from fl_app.core.task import Classification
-from fl_app.engine.pool import InProcess, ProcessPool, WorkerError, make_workers
+from fl_app.engine.pool import InProcess, ProcessPool, make_workers
+from fl_app.engine.worker_process import WorkerError
 from tests.support.paths import ROOT
 
 LOCAL = LocalTraining(

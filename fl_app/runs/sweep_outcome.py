@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Summarise the finished runs of a sweep: mean, standard deviation and each seed's value, for each combination."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fl_app.config import Settings
+from fl_app.runs.metrics import last_known
+from fl_app.runs.sweep_plan import SweepRun, short_keys, value_text_of
+
+# Figures of a run's result that are summarised over the seeds.
+FIGURES = ("test_accuracy", "test_loss", "mean_aou", "max_aou", "vote_error_rate", "air_seconds", "seconds")
+
+
+def over_seeds(each: Sequence[float | None]) -> dict[str, Any]:
+    """Return mean and sample standard deviation of the values that are known, and all values.
+
+    The standard deviation is None for fewer than two values, the mean for none.
+    """
+    known = [value for value in each if value is not None]
+    return {
+        "mean": statistics.fmean(known) if known else None,
+        "std": statistics.stdev(known) if len(known) > 1 else None,
+        "each": list(each),
+    }
+
+
+def results_of(runs: Sequence[SweepRun]) -> list[dict[str, Any] | None]:
+    """Return the result of each run with the loss on the test set added; None for a run that is not finished."""
+    results = []
+    for run in runs:
+        result = run.folder.read_result()
+        if result is not None:
+            result["test_loss"] = last_known([row.test_loss for row in run.folder.rows()])
+        results.append(result)
+    return results
+
+
+def outcome_of(runs: Sequence[SweepRun], failed: Sequence[Mapping[str, str]], path: Path) -> dict[str, Any]:
+    """Return all that is known about a sweep, as plain values for JSON."""
+    results = results_of(runs)
+    seeds = list(dict.fromkeys(run.seed for run in runs))
+    combinations: list[list[int]] = []
+    for number, run in enumerate(runs):
+        own = next((one for one in combinations if runs[one[0]].values == run.values), None)
+        if own is None:
+            combinations.append([number])
+        else:
+            own.append(number)
+    keys = list(runs[0].values)
+    return {
+        "sweep": str(path),
+        "vary": {key: _unique([run.values[key] for run in runs]) for key in keys},
+        "seeds": seeds,
+        "shared": shared_text(runs[0].settings, keys),
+        "points": [
+            {
+                "values": dict(runs[own[0]].values),
+                "runs": [runs[number].name for number in own],
+                **{figure: over_seeds([(results[number] or {}).get(figure) for number in own]) for figure in FIGURES},
+            }
+            for own in combinations
+        ],
+        "runs": [
+            {"name": run.name, "values": dict(run.values), **result}
+            for run, result in zip(runs, results, strict=True)
+            if result is not None
+        ],
+        "failed": list(failed),
+    }
+
+
+def shared_text(settings: Settings, varied: Sequence[str]) -> str:
+    """Return what the runs have in common in one line."""
+    selection = settings.selection
+    share = f"k = {selection.k}" if selection.k is not None else f"rho = {100 * (selection.rho or 0):g} %"
+    parts = {
+        "data.name": settings.data.name,
+        "model.name": settings.model.name,
+        "clients.n": f"N = {settings.clients.n}",
+        "selection.policy": selection.policy,
+        "selection.k" if selection.k is not None else "selection.rho": share,
+        "air.name": f"{settings.air.name} air",
+        "air.mode": settings.air.mode,
+        "run.rounds": f"{settings.run.rounds} rounds",
+    }
+    return ", ".join(text for key, text in parts.items() if key not in varied)
+
+
+def _unique(values: Sequence[Any]) -> list[Any]:
+    """Return each value once, in the order of its first appearance; lists have no hash."""
+    return [value for number, value in enumerate(values) if value not in values[:number]]
+
+
+def line_texts(values: Mapping[str, Any], keys: Sequence[str]) -> str:
+    """Return "snr_db = 10, policy = fair-k" for some of the keys; for one key, its value alone."""
+    short = short_keys(list(values))
+    if len(keys) == 1:
+        return value_text_of(values[keys[0]])
+    return ", ".join(f"{short[key]} = {value_text_of(values[key])}" for key in keys)
