@@ -9,7 +9,7 @@ import sys
 from gnuradio import gr
 from rich.console import Console
 
-from benchmarks import air_share, calibration, channel, dsp_core, link, loopback, radio, streaming
+from benchmarks import air_share, calibration, channel, dsp_core, link, loopback, radio, streaming, sweep
 
 BENCHMARKS = {
     "dsp_core": dsp_core.main,
@@ -20,6 +20,7 @@ BENCHMARKS = {
     "calibration": calibration.main,
     "link": link.main,
     "radio": radio.main,
+    "sweep": sweep.main,
 }
 ON_REQUEST = {"flower": lambda console: link.main(console, with_flower=True)}
 

@@ -20,7 +20,7 @@ from fl_app.processes.interrupt import EXIT_CODE, stop_on_signal
 
 if TYPE_CHECKING:
     from fl_app.engine.runners import JobEvent
-    from fl_app.runs.sweep import Played
+    from fl_app.runs.sweep import SweepEnd
     from fl_app.runs.sweep_plan import SweepRun
 
 Seeds = Annotated[str, typer.Option(help="Numbers separated by commas.")]
@@ -120,7 +120,7 @@ def _again(
     return shlex.join(["fl_app", command, *([config] if config else []), *options, *changed, "--out", str(path), *more])
 
 
-def _play(runs: Sequence[SweepRun], titles: Sequence[str], jobs: int, again: str) -> Played:
+def _play(runs: Sequence[SweepRun], titles: Sequence[str], jobs: int, again: str) -> SweepEnd:
     """Play the runs that are not finished, with progress; exit if the sweep is stopped."""
     from fl_app.cli.sweep_progress import SweepProgress
     from fl_app.engine.runners import make_runner
@@ -149,7 +149,7 @@ def _play(runs: Sequence[SweepRun], titles: Sequence[str], jobs: int, again: str
     return played
 
 
-def _refuse_failures(runs: Sequence[SweepRun], played: Played, again: str) -> None:
+def _refuse_failures(runs: Sequence[SweepRun], played: SweepEnd, again: str) -> None:
     """Raise RunError if runs have failed; the error names the reasons and how to try again."""
     from fl_app.runs.run_folder import RunError
 

@@ -197,7 +197,7 @@ class _Crew:
 
     def _bury(self, member: _Member) -> None:
         del self.busy[member.worker.connection]
-        death = member.worker.death("it ran this job", "run the jobs in this process")
+        death = member.worker.death("it ran this job", "set jobs = 0")
         if not member.worker.has_started:  # neither would another process
             raise death
         self._on_event(JobEvent(member.job, "failed", str(death)))

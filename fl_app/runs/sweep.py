@@ -110,7 +110,7 @@ def sweep(
 
 
 @dataclass(frozen=True)
-class Played:
+class SweepEnd:
     """How the runs of a sweep ended."""
 
     reasons: dict[int, str]  # why a run failed, by its index
@@ -119,7 +119,7 @@ class Played:
 
 def play(
     runs: Sequence[SweepRun], runner: Runner, on_event: OnEvent, should_stop: Callable[[], bool] = lambda: False
-) -> Played:
+) -> SweepEnd:
     """Play the runs that are not finished."""
     refuse_other_settings(runs)
     left = [number for number, run in enumerate(runs) if not run.is_finished]
@@ -136,7 +136,7 @@ def play(
 
     if left:
         runner.map(play_run, [runs[number] for number in left], take, should_stop)
-    return Played(reasons, done == len(left))
+    return SweepEnd(reasons, done == len(left))
 
 
 def play_run(run: SweepRun, control: JobControl) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def play_run(run: SweepRun, control: JobControl) -> dict[str, Any]:
     return result
 
 
-def conclude(runs: Sequence[SweepRun], played: Played, path: Path) -> SweepResult:
+def conclude(runs: Sequence[SweepRun], played: SweepEnd, path: Path) -> SweepResult:
     """Write the table, the figure and the page of the finished runs; a stopped sweep writes none."""
     failed = [{"run": runs[number].name, "reason": reason} for number, reason in sorted(played.reasons.items())]
     outcome = outcome_of(runs, failed, path)

@@ -58,9 +58,9 @@ MOST_TICKS = 12  # values up to which each has its tick
 
 def draw_sweep(outcome: Mapping[str, Any], stem: Path) -> None:
     """Draw the figure, and write it as PNG, SVG and PDF."""
-    points = [point for point in outcome["points"] if any(point[name]["mean"] is not None for name, *_ in _ALL)]
-    first = PANELS[0] if any(point["test_accuracy"]["mean"] is not None for point in points) else LOSS_PANEL
-    panels = [first, *(panel for panel in PANELS[1:] if any(point[panel[0]]["mean"] is not None for point in points))]
+    points = [point for point in outcome["points"] if point["mean_aou"]["mean"] is not None]  # with a finished run
+    known = [panel for panel in PANELS if any(point[panel[0]]["mean"] is not None for point in points)]
+    panels = known if known[0] is PANELS[0] else [LOSS_PANEL, *known]
     figure = Figure(figsize=(7.0, 1.4 + 2.3 * len(panels)), layout="constrained")
     FigureCanvasAgg(figure)
     axes: list[Axes] = list(figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0])
@@ -81,9 +81,6 @@ def draw_sweep(outcome: Mapping[str, Any], stem: Path) -> None:
         figure.legend(*axes[0].get_legend_handles_labels(), title=title, ncols=columns, loc="outside upper center")
     for suffix in SUFFIXES:
         figure.savefig(stem.with_suffix(f".{suffix}"), dpi=DPI, metadata={"Date": None} if suffix == "svg" else None)
-
-
-_ALL = (*PANELS, LOSS_PANEL)
 
 
 def is_numeric(values: Sequence[Any]) -> bool:

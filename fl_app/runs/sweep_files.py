@@ -24,7 +24,7 @@ body { max-width: 76rem; } table.points td, table.points th { white-space: nowra
 def write_files(outcome: Mapping[str, Any], path: Path) -> None:
     """Write all files of a sweep into its folder."""
     headings, rows = table_of(outcome)
-    draw_sweep(outcome, path / "sweep.png")
+    draw_sweep(outcome, path / "sweep")
     texts = {
         "sweep.json": json.dumps(outcome, indent=2) + "\n",
         "sweep.csv": csv_text(outcome),
@@ -40,18 +40,18 @@ def page(outcome: Mapping[str, Any], name: str) -> str:
     """Return the page index.html. It shows the files beside it, so that it opens from the disk, without a network."""
     points, finished = outcome["points"], len(outcome["runs"])
     failed, seeds = outcome["failed"], outcome["seeds"]
-    count = f"{len(points)} combinations × {len(seeds)} seeds" if points else ""
-    files = [*(f"sweep.{suffix}" for suffix in (*SUFFIXES, "md", "csv", "tex", "json"))]
+    count = f"{_number(len(points), 'combination')} × {_number(len(seeds), 'seed')}"
+    state = f"{_number(finished, 'run')} finished" + (f", {len(failed)} failed" if failed else "")
+    files = [f"sweep.{suffix}" for suffix in (*SUFFIXES, "md", "csv", "tex", "json")]
     failures = "".join(
-        f"<li>{_run_link(one['run'], one['run'])}: <span class='failed'>{escape(one['reason'])}</span></li>"
-        for one in failed
+        f"<li>{escape(one['run'])}: <span class='failed'>{escape(one['reason'])}</span></li>" for one in failed
     )
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head><meta charset="utf-8"><title>{escape(name)}</title><style>{STYLE}{SWEEP_STYLE}</style></head>
 <body>
 <h1>{escape(name)}</h1>
-<p>{escape(outcome["shared"])}. {count}: {finished} runs finished{f", {len(failed)} failed" if failed else ""}.</p>
+<p>{escape(outcome["shared"])}. {count}: {state}.</p>
 {f"<h2>Failed runs</h2><ul>{failures}</ul>" if failed else ""}
 <figure><img alt="Accuracy and other figures of all combinations" src="sweep.svg">
 <figcaption>Mean over the seeds; the bars are one standard deviation.</figcaption></figure>
@@ -83,3 +83,7 @@ def _table(outcome: Mapping[str, Any]) -> str:
 
 def _run_link(run: str, text: str) -> str:
     return f'<a href="{escape(quote(run))}/report.html">{escape(text)}</a>'
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

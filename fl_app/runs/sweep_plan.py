@@ -74,20 +74,19 @@ def parse_vary(texts: Sequence[str]) -> dict[str, list[Any]]:
     return vary
 
 
+# A string in double or single quotes, as in TOML; a bracket; a comma; any other character.
+_TOKENS = re.compile(r"""  "(?:[^"\\]|\\.)*"  |  '[^']*'  |  .  """, re.DOTALL | re.VERBOSE)
+
+
 def _split(text: str) -> list[str]:
     """Split at the commas that stand neither in quotes nor in brackets."""
-    pieces, depth, quote = [""], 0, ""
-    for character in text:
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "\"'":
-            quote = character
-        else:
-            depth += (character in "[{") - (character in "]}")
-        if character == "," and not depth and not quote:
+    pieces, depth = [""], 0
+    for token in _TOKENS.findall(text):
+        depth += (token in "[{") - (token in "]}")
+        if token == "," and depth <= 0:
             pieces.append("")
         else:
-            pieces[-1] += character
+            pieces[-1] += token
     return [piece.strip() for piece in pieces]
 
 

@@ -79,6 +79,9 @@ def ends(program, number):
                 ("train", has_children, 1.0, signal.SIGINT),
                 ("train", has_children, 3.0, signal.SIGINT),
                 ("compare", has_headline, 0.0, signal.SIGINT),
+                ("sweep", has_headline, 0.0, signal.SIGTERM),
+                ("sweep", has_children, 1.0, signal.SIGINT),
+                ("sweep", has_children, 3.0, signal.SIGINT),
                 ("up", has_begun, 0.5, signal.SIGINT),
                 ("up", has_children, 3.0, signal.SIGINT),
             )
@@ -93,7 +96,8 @@ def test_signal_while_a_run_starts(tmp_path, program, command, event, seconds, n
     *others, last = ends(started, number)
     if (tmp_path / "run").exists():  # on a fast machine the first round may be over
         assert last.startswith("stopped"), started.err
-        assert RunFolder(tmp_path / "run").exists
+        runs = (tmp_path / "run").iterdir() if command in ("compare", "sweep") else [tmp_path / "run"]
+        assert all(RunFolder(run).exists for run in runs)
         return
     assert last in ("stopped", NOTHING_KEPT)
     assert [line for line in others if "letters, cnn" not in line and "finishing" not in line] == []

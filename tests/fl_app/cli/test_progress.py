@@ -2,22 +2,25 @@
 """How long does a run still take? Its start says nothing about that."""
 
 import io
+import re
 from dataclasses import fields
 
 from rich.console import Console
 
-from fl_app.cli.progress import RunProgress, Schedule
+from fl_app.cli.progress import RunProgress
+from fl_app.cli.sweep_progress import Schedule, SweepProgress
+from fl_app.engine.runners import JobEvent
 from fl_app.runs.metrics import RoundFigures
+from fl_app.runs.sweep_plan import plan
 
 
-def test_time_of_all_runs_counts_the_rounds_that_are_left():
-    schedule = Schedule([3, 0, 10])
-    schedule.next_run()
-    assert schedule.timed(2.0, rounds_left=2) == 2.0 * (2 + 0 + 10)
-    assert schedule.timed(4.0, rounds_left=1) == 3.0 * (1 + 0 + 10)  # the mean of both rounds
-    schedule.next_run()  # finished in an earlier call
-    schedule.next_run()
-    assert schedule.timed(3.0, rounds_left=9) == 3.0 * 9
+def test_time_of_all_runs_follows_from_the_rounds_that_all_of_them_play():
+    schedule = Schedule([3, 0, 10])  # the second run was finished in an earlier call
+    assert schedule.update(0, 2, now=100.0) is None  # the first round says nothing
+    assert schedule.update(2, 9, now=102.0) == 2.0 / 1 * (2 + 9)
+    assert schedule.update(0, 1, now=103.0) == 3.0 / 2 * (1 + 9)  # side by side: two rounds in three seconds
+    assert schedule.update(2, 0, now=110.0) == 10.0 / 11 * 1
+    assert schedule.update(0, 0, now=111.0) == 0.0
 
 
 def test_first_round_which_waits_for_the_start_gives_no_estimate():
@@ -29,3 +32,23 @@ def test_first_round_which_waits_for_the_start_gives_no_estimate():
     first, second = text.getvalue().splitlines()
     assert first.endswith("ETA -")
     assert second.endswith("ETA 0:00")
+
+
+def test_bars_of_runs_side_by_side(tiny, tmp_path):
+    runs = plan(tiny(), {"air.snr_db": [0, 10, 20]}, [1, 2], tmp_path)
+    text = io.StringIO()
+    console = Console(file=text, force_terminal=True, width=140)
+    row = {field.name: 1 for field in fields(RoundFigures)}
+    with SweepProgress(console, runs, [run.title for run in runs]) as progress:
+        progress.show(JobEvent(0, "begun"))
+        progress.show(JobEvent(1, "begun"))
+        for number in (0, 1):
+            progress.show(JobEvent(0, "told", RoundFigures(**{**row, "round": number})))
+        progress.show(JobEvent(0, "done", {"test_accuracy": 0.815}))
+        progress.show(JobEvent(1, "failed", "first line\nlast line\n"))
+        progress.show(JobEvent(2, "begun"))
+    plain = re.sub(r"\x1b\[[^A-Za-z]*[A-Za-z]", "", text.getvalue())
+    assert "1/6 snr_db = 0, seed 1: accuracy 81.5 %" in plain
+    assert "2/6 snr_db = 10, seed 1 failed: last line" in plain
+    assert re.search(r"run 3 of 6 .* 1 finished, 1 failed +ETA \d+:\d\d", plain)
+    assert plain.splitlines()[-1].startswith("3/6 snr_db = 20, seed 1")
