@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from fl_app.cli import link_commands
-from fl_app.cli.console import Config, Json, Out, Set, WorkerCount, clear_errors, settings_from, train_and_show
+from fl_app.cli.console import Config, Json, Out, Set, clear_errors, settings_from, train_and_show
 from fl_app.cli.list_command import list_parts
 from fl_app.cli.radio_command import radio
 from fl_app.cli.sweep_command import compare, sweep
@@ -24,6 +24,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+WorkerCount = Annotated[
+    int | None,
+    typer.Option("--workers", min=0, help="Number of processes that train clients; 0 trains in this process."),
+]
 Run = Annotated[Path, typer.Argument(help="The folder of a run.")]
 
 

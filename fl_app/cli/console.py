@@ -29,10 +29,6 @@ Config = Annotated[
 ]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change a setting.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object; all else goes to stderr.")]
-WorkerCount = Annotated[
-    int | None,
-    typer.Option("--workers", min=0, help="Number of processes that train clients; 0 trains in this process."),
-]
 Out = Annotated[Path | None, typer.Option(help="The folder to write to. Default: a new one in runs/.")]
 
 # A function that plays the rounds. It takes the settings, the run's folder, a function that is called after each round,

@@ -13,7 +13,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from fl_app.cli.console import Config, Json, Set, WorkerCount, clear_errors, say, settings_from, show_result
+from fl_app.cli.console import Config, Json, Set, clear_errors, say, settings_from, show_result
 from fl_app.config import ConfigError
 from fl_app.core.selection import POLICY_NAMES
 from fl_app.processes.interrupt import EXIT_CODE, stop_on_signal
@@ -78,7 +78,9 @@ def compare(
     changes: Set = None,
     as_json: Json = False,
     out: Annotated[Path | None, typer.Option(help="Folder of the comparison. Default: runs/compare-CONFIG.")] = None,
-    workers: WorkerCount = None,
+    workers: Annotated[
+        int | None, typer.Option(min=0, help="Number of processes that play runs side by side; 0: in this one.")
+    ] = None,
 ) -> None:
     """Train several policies on the same seeds and the same data split, and write one table and one figure.
 

@@ -65,6 +65,11 @@ RULES = (
     Rule(r"fl_app (train|up)\b", SHORT_RUN),
     Rule(r"fl_app compare .*(fashion|compare-)", f"{SHORT_RUN} --seeds 1 --policies fair-k", needs=FASHION_MNIST),
     Rule(r"fl_app compare", f"{SHORT_RUN} --seeds 1 --policies fair-k,top-k"),
+    Rule(
+        r"fl_app sweep",
+        f"{SHORT_RUN} --seeds 1",
+        replace=((r"=0,0\.25,0\.5,0\.75,1", "=0,1"), (r"snr_db=0,10,20", "snr_db=0,20")),
+    ),
     # The rounds are the page's own. The radios stream while clients train: short steps spare all processes.
     Rule(r"fl_app server .*--radio", f"{SHORT_DATA} --set selection.rho=0.05"),
     Rule(r"fl_app server", SHORT_RUN, kind="background"),
