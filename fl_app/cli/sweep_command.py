@@ -90,7 +90,7 @@ def compare(
     """
     with clear_errors():
         from fl_app.runs import compare as comparison
-        from fl_app.runs.sweep import jobs_for
+        from fl_app.runs.sweep import share_radios
 
         settings = settings_from(config, changes, {"run.workers": workers})
         path = out or Path("runs") / f"compare-{Path(config or 'quickstart').stem}"
@@ -99,7 +99,7 @@ def compare(
         again = _again("compare", config, ["--policies", policies, "--seeds", seeds], changes, path, [])
         titles = [run.settings.selection.policy for run in runs]
         # The processes that would train the clients of one run play a run each.
-        played = _play(runs, titles, jobs_for(runs, settings.run.workers), again)
+        played = _play(runs, titles, 0 if share_radios(runs) else settings.run.workers, again)
         _refuse_failures(runs, played, again)
         outcome = comparison.conclude_comparison(runs, path)
         table = _table(comparison.COLUMNS, comparison.table_rows(outcome))

@@ -165,10 +165,16 @@ def conclude(runs: Sequence[SweepRun], played: SweepEnd, path: Path) -> SweepRes
 
 def jobs_for(runs: Sequence[SweepRun], wanted: int | None) -> int:
     """Return the number of processes: the wanted one, or one for each core, if the runs can be played side by side."""
-    has_radios = any(run.settings.air.name == "pluto" for run in runs)
-    if has_radios and (wanted or 0) > 1:
-        raise ConfigError(f"--jobs {wanted}: the runs share the radios of [radios], so that only one can be played")
-    if wanted is not None:
-        return wanted
-    threads = max((run.settings.run.threads for run in runs), default=1)
-    return 0 if has_radios else max(1, len(os.sched_getaffinity(0)) // threads)
+    if share_radios(runs):
+        if (wanted or 0) > 1:
+            raise ConfigError(
+                f"--jobs {wanted}: the runs share the radios of [radios], so only one can be played at a time"
+            )
+        return 0
+    threads = max(run.settings.run.threads for run in runs)
+    return max(1, len(os.sched_getaffinity(0)) // threads) if wanted is None else wanted
+
+
+def share_radios(runs: Sequence[SweepRun]) -> bool:
+    """Say whether runs use real radios, so that they must be played one after the other."""
+    return any(run.settings.air.name == "pluto" for run in runs)

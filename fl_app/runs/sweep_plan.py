@@ -51,8 +51,10 @@ class SweepRun:
     @property
     def rounds_done(self) -> int:
         """Return the number of rounds that the latest checkpoint covers."""
-        checkpoint = None if self.is_finished else self.folder.latest()
-        return self.settings.run.rounds if self.is_finished else checkpoint.rounds_done if checkpoint else 0
+        if self.folder.read_result() is not None:
+            return self.settings.run.rounds
+        checkpoint = self.folder.latest()
+        return 0 if checkpoint is None else checkpoint.rounds_done
 
 
 def parse_vary(texts: Sequence[str]) -> dict[str, list[Any]]:
@@ -156,7 +158,7 @@ def _refuse_repeats(runs: Sequence[SweepRun]) -> None:
     for run in runs:
         same = seen.setdefault(_what(run.settings).model_dump_json(), run)
         if same is not run:
-            both = f"{same.title}" if same.title == run.title else f"({same.title}) and ({run.title})"
+            both = same.title if same.title == run.title else f"({same.title}) and ({run.title})"
             raise ConfigError(f"two runs of the sweep have the same settings: {both}; give each value once")
 
 
