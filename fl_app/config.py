@@ -21,6 +21,7 @@ from fl_app.core.catalog import MODELS, POLICIES, TASKS
 from fl_app.core.selection import CANDIDATE_RATIO, MAGNITUDE_SHARE
 from fl_app.core.settings import ClientsSection, ServerSection, training_fault
 from fl_app.data.registry import DATASETS
+from fl_app.engine.settings import EngineSettings
 from fl_app.toml_text import parse_value, to_toml
 from oac_blocks.bench.config import RATE, RadiosSection, read_toml, with_one_rate
 from oac_blocks.bench.section import ConfigError as ConfigError
@@ -39,7 +40,7 @@ class RunSection(Section):
     rounds: int = Field(100, ge=1, description="communication rounds, T")
     eval_every: int = Field(10, ge=1, description="rounds between two looks at the test set")
     checkpoint_every: int = Field(5, ge=1, description="rounds between two checkpoints")
-    workers: int = Field(2, ge=0, le=1024, description="processes that train clients; 0: this one")
+    workers: int = Field(2, ge=0, le=1024, description="processes that train clients; 0: this one, or all that Ray has")
     threads: int = Field(1, ge=1, le=1024, description="torch threads in each process")
     device: str = Field("cpu", min_length=1, description='"cpu", "cuda", "cuda:1"')
     loggers: list[Literal["tensorboard", "mlflow", "wandb"]] = Field(
@@ -199,6 +200,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     run: RunSection = RunSection()
+    engine: EngineSettings = EngineSettings()
     data: DataSection = DataSection()
     model: ModelSection = ModelSection()
     task: TaskSection = TaskSection()
@@ -235,6 +237,16 @@ class Settings(BaseModel):
         fault = training_fault(self.clients, self.server, self.run.rounds, self.air.scheme, least)
         if fault:
             raise ValueError(fault)
+        return self
+
+    @model_validator(mode="after")
+    def _workers_have_the_device(self) -> Settings:
+        has_gpu = self.run.device == "cpu" or self.engine.gpus_per_client > 0
+        if self.engine.name == "ray" and not has_gpu:
+            raise ValueError(
+                f"[run] device = {self.run.device!r}: with [engine] name = 'ray', a worker sees only the GPUs that it "
+                "asks for; set [engine] gpus_per_client above 0"
+            )
         return self
 
     @property

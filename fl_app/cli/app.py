@@ -28,6 +28,9 @@ WorkerCount = Annotated[
     int | None,
     typer.Option("--workers", min=0, help="Number of processes that train clients; 0 trains in this process."),
 ]
+Engine = Annotated[
+    str | None, typer.Option("--engine", help="Who trains clients: local (this machine) or ray (a Ray cluster).")
+]
 Run = Annotated[Path, typer.Argument(help="The folder of a run.")]
 
 
@@ -56,6 +59,7 @@ def train(
     as_json: Json = False,
     out: Out = None,
     workers: WorkerCount = None,
+    engine: Engine = None,
     air: Annotated[str | None, typer.Option(help="ideal, fading, waveform, gnuradio or pluto.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1.")] = None,
     data_root: Annotated[str | None, typer.Option(help="Folder of the data set's files.")] = None,
@@ -65,8 +69,8 @@ def train(
     Example: fl_app train prototype.toml --set run.rounds=50 --set air.snr_db=10 --out runs/my-run
     """
     with clear_errors():
-        options = {"run.workers": workers, "air.name": air, "run.device": device, "data.root": data_root}
-        settings = settings_from(config, changes, options)
+        where = {"run.workers": workers, "engine.name": engine, "run.device": device}
+        settings = settings_from(config, changes, {**where, "air.name": air, "data.root": data_root})
         from fl_app.runs.run_folder import RunFolder
 
         train_and_show(settings, RunFolder.plan(settings, out), as_json)
@@ -77,6 +81,7 @@ def resume(
     run: Run,
     as_json: Json = False,
     workers: WorkerCount = None,
+    engine: Engine = None,
     rounds: Annotated[
         int | None, typer.Option(min=1, help="Total number of rounds, instead of the number that the run began with.")
     ] = None,
@@ -96,6 +101,8 @@ def resume(
         settings = folder.settings()
         if workers is not None:
             settings = settings.with_values(run={"workers": workers})
+        if engine is not None:
+            settings = settings.with_values(engine={"name": engine})
         if rounds is not None:
             settings = folder.with_rounds(settings, rounds)
         train_and_show(settings, folder, as_json)

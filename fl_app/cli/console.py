@@ -40,7 +40,13 @@ Train = Callable[
 
 
 # Settings that have their own option.
-_OPTIONS = {"run.workers": "--workers", "air.name": "--air", "run.device": "--device", "data.root": "--data-root"}
+_OPTIONS = {
+    "run.workers": "--workers",
+    "engine.name": "--engine",
+    "air.name": "--air",
+    "run.device": "--device",
+    "data.root": "--data-root",
+}
 
 
 def settings_from(config: str | None, changes: list[str] | None, options: dict[str, Any]) -> Settings:

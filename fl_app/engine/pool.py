@@ -30,6 +30,7 @@ from fl_app.core.client import (
 from fl_app.core.models import Buffers
 from fl_app.core.samples import Samples, blocks_of
 from fl_app.core.server import Server
+from fl_app.engine.settings import EngineSettings
 from fl_app.engine.worker_process import STARTED, WorkerError, WorkerProcess, ignore_signals
 
 DataOf = Callable[[int], Samples]
@@ -68,8 +69,15 @@ class Workers(Protocol):
     def close(self) -> None: ...
 
 
-def make_workers(count: int, n_clients: int) -> Workers:
-    """Make workers with `count` processes, at most one for each client; 0 computes in this process."""
+def make_workers(count: int, n_clients: int, engine: EngineSettings | None = None) -> Workers:
+    """Make workers with `count` processes, at most one for each client.
+
+    0 computes in this process, or, on a Ray cluster, in as many processes as fit.
+    """
+    if engine is not None and engine.name == "ray":
+        from fl_app.engine.ray_engine import RayWorkers  # needs the optional package ray
+
+        return RayWorkers(engine, count, n_clients)
     return InProcess() if count == 0 else ProcessPool(min(count, n_clients))
 
 
@@ -196,11 +204,12 @@ def _serve(connection: Connection) -> None:
             return
         while True:
             kind, *content = connection.recv()
-            for answer in _answers(requests[kind], content):
+            for answer in answers_of(requests[kind], content):
                 connection.send(answer)
 
 
-def _answers(request: Callable[..., Iterable[Any]], content: list[Any]) -> Iterator[tuple[str, Any]]:
+def answers_of(request: Callable[..., Iterable[Any]], content: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the parts of an answer as ("part", part), then ("done", None), or ("failed", traceback) on an error."""
     try:
         for part in request(*content):
             yield "part", part

@@ -114,7 +114,7 @@ def prepare_client(settings: Settings, client: int) -> PreparedClient:
 
 
 def _prepare_common(settings: Settings, objects: Objects) -> _Common:
-    seed, clients, device = settings.run.seed, settings.clients, _device(settings.run.device)
+    seed, clients, device = settings.run.seed, settings.clients, _device(settings)
     data = _load(settings, objects)
     task = objects.task or _task(settings, data)
     strata = task.strata(data.train.targets)
@@ -228,7 +228,10 @@ def _try(model: nn.Module, task: Task, data: Data, title: str) -> None:
         model.train(was_training)
 
 
-def _device(name: str) -> str:
+def _device(settings: Settings) -> str:
+    name = settings.run.device
+    if settings.engine.name == "ray":  # a machine of the cluster has the device; this one may not
+        return name
     try:
         torch.empty(1, device=name)
     except (RuntimeError, AssertionError) as error:

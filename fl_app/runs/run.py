@@ -144,7 +144,7 @@ class Run:
             self._workers.close()
 
     def _make_workers(self) -> Workers:
-        return make_workers(self.settings.run.workers, self.settings.clients.n)
+        return make_workers(self.settings.run.workers, self.settings.clients.n, self.settings.engine)
 
 
 def is_evaluated(done: int, run: RunSection) -> bool:

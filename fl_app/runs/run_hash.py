@@ -29,7 +29,7 @@ def differences(kept: Settings, asked: Settings) -> list[str]:
 
 
 def _deciding(settings: Settings) -> dict[str, object]:
-    tree = settings.model_dump(mode="json", exclude={"link"})
+    tree = settings.model_dump(mode="json", exclude={"engine", "link"})
     return {
         f"{section}.{key}": value
         for section, part in tree.items()
