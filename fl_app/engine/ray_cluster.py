@@ -13,6 +13,7 @@ import math
 import os
 import secrets
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from functools import cache
@@ -27,7 +28,7 @@ from oac_blocks.bench.section import ConfigError
 PREFIX = "oac-ray-"  # beginning of the temporary folder's name; Ray's sockets are below it, and must have short paths
 STORE_SHARE = 0.25  # of the machine's memory, that the object store may take; it takes what it holds
 MAX_STORE_BYTES = 4 * 2**30
-GCS_SECONDS = 10  # seconds after which Ray's helper processes give up their search for a Ray that was killed
+JOIN_SECONDS = 20.0  # seconds for which a machine of the cluster may take to accept a connection
 NEARLY = 1e-6  # 4 CPUs / 0.4 CPUs are 10 workers, whatever the rounding
 
 
@@ -52,6 +53,7 @@ class RayCluster:
         try:
             with _own_handlers():
                 if address:
+                    _knock(address)
                     self.ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
                 else:
                     self._start(cpus)
@@ -124,7 +126,6 @@ def closed_to_others(ray: Any) -> Iterator[None]:
         # Ray runs whatever code it is sent, and loopback is open to other users of this machine; so it asks for a
         # token. Without this one, Ray would write one to the home folder.
         "RAY_AUTH_TOKEN": _token(),
-        "RAY_gcs_rpc_server_reconnect_timeout_s": str(GCS_SECONDS),
     }
     before = {name: os.environ.get(name) for name in (*variables, "RAY_AUTH_MODE")}  # Ray sets the last one itself
     constants = ray._private.ray_constants
@@ -145,6 +146,13 @@ def closed_to_others(ray: Any) -> Iterator[None]:
 @cache
 def _token() -> str:
     return secrets.token_hex(32)  # one for the life of this process, since Ray keeps the first that it reads
+
+
+def _knock(address: str) -> None:
+    """Raise OSError if nobody listens at this address; Ray itself would search for a quarter of an hour."""
+    host, _, port = address.rpartition("/")[2].partition(":")
+    if port:
+        socket.create_connection((host, int(port)), timeout=JOIN_SECONDS).close()
 
 
 @contextlib.contextmanager
