@@ -18,6 +18,7 @@ from fl_app.core.steps.schedules import RateSchedule
 from fl_app.core.task import Classification
 from fl_app.engine.pool import InProcess, ProcessPool, make_workers
 from fl_app.engine.worker_process import WorkerError
+from tests.fl_app.engine.samples import make_samples
 from tests.support.paths import ROOT
 
 LOCAL = LocalTraining(
@@ -44,11 +45,6 @@ def one_thread():
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
-
-
-def make_samples(n, seed):
-    rng = np.random.default_rng(seed)
-    return ArraySamples(rng.normal(size=(n, 1, 8, 8)).astype(np.float32), rng.integers(0, 4, n))
 
 
 CLIENTS = [make_samples(20 + n, n) for n in range(5)]
