@@ -13,10 +13,11 @@ from fl_app.core.client import Broadcast
 from fl_app.core.models import ModelSpec, get_buffers, get_parameters
 from fl_app.core.samples import DatasetSamples
 from fl_app.core.selection import FairK
-from fl_app.engine.pool import InProcess, WorkerError, make_workers
+from fl_app.engine.pool import InProcess, make_workers
 from fl_app.engine.ray_cluster import RayCluster
 from fl_app.engine.ray_engine import RayWorkers
 from fl_app.engine.settings import EngineSettings
+from fl_app.engine.worker_process import WorkerError
 from fl_app.runs.run_folder import RunFolder
 from fl_app.runs.train import train
 from tests.fl_app.engine.samples import Deadly, StuckOn, TorchData, make_samples
