@@ -22,8 +22,8 @@ from rich.table import Table
 
 from fl_app.config import load_settings
 from fl_app.engine.runners import JobControl, JobEvent, SideBySide
-from fl_app.runs.sweep import play_run
-from fl_app.runs.sweep_plan import SweepRun, plan
+from fl_app.runs.sweeps.plan import SweepRun, plan
+from fl_app.runs.sweeps.sweep import play_run
 
 RUNS = 30  # runs of a sweep
 COMMANDS = 4  # runs by `fl_app train`, each in a new interpreter

@@ -31,14 +31,17 @@ if TYPE_CHECKING:
     from fl_app.experiment.pieces import Fading as Fading
     from fl_app.experiment.pieces import Ideal as Ideal
     from fl_app.experiment.pieces import Iid as Iid
+    from fl_app.experiment.pieces import LearningRate as LearningRate
     from fl_app.experiment.pieces import LocalSGD as LocalSGD
     from fl_app.experiment.pieces import Loopback as Loopback
+    from fl_app.experiment.pieces import ServerAdam as ServerAdam
     from fl_app.experiment.pieces import ServerSGD as ServerSGD
     from fl_app.experiment.pieces import Shards as Shards
     from fl_app.experiment.pieces import Waveform as Waveform
     from fl_app.runs.callbacks import Callback as Callback
     from fl_app.runs.history import History as History
     from fl_app.runs.metrics import RoundFigures as RoundFigures
+    from fl_app.runs.sweeps.sweep import sweep as sweep
     from oac_blocks.dsp.waveform.schemes import Scheme as Scheme
     from oac_blocks.dsp.waveform.schemes.amplitudes import Analog as Analog
     from oac_blocks.dsp.waveform.schemes.majority_vote import MajorityVote as MajorityVote
@@ -58,6 +61,7 @@ _HOMES = {
     "History": "fl_app.runs.history",
     "Ideal": "fl_app.experiment.pieces",
     "Iid": "fl_app.experiment.pieces",
+    "LearningRate": "fl_app.experiment.pieces",
     "LocalSGD": "fl_app.experiment.pieces",
     "Loopback": "fl_app.experiment.pieces",
     "MajorityVote": "oac_blocks.dsp.waveform.schemes.majority_vote",
@@ -66,6 +70,7 @@ _HOMES = {
     "Regression": "fl_app.core.task",
     "RoundFigures": "fl_app.runs.metrics",
     "Scheme": "oac_blocks.dsp.waveform.schemes",
+    "ServerAdam": "fl_app.experiment.pieces",
     "ServerSGD": "fl_app.experiment.pieces",
     "Settings": "fl_app.config",
     "Shards": "fl_app.experiment.pieces",
@@ -74,6 +79,7 @@ _HOMES = {
     "Waveform": "fl_app.experiment.pieces",
     "load_settings": "fl_app.config",
     "make_policy": "fl_app.core.selection",
+    "sweep": "fl_app.runs.sweeps.sweep",
 }
 __all__ = sorted(_HOMES)
 

@@ -20,8 +20,8 @@ from fl_app.processes.interrupt import EXIT_CODE, stop_on_signal
 
 if TYPE_CHECKING:
     from fl_app.engine.runners import JobEvent
-    from fl_app.runs.sweep import SweepEnd
-    from fl_app.runs.sweep_plan import SweepRun
+    from fl_app.runs.sweeps.plan import SweepRun
+    from fl_app.runs.sweeps.sweep import SweepEnd
 
 Seeds = Annotated[str, typer.Option(help="Numbers separated by commas.")]
 REASONS_SHOWN = 3  # reasons of failed runs that the error names
@@ -54,9 +54,9 @@ def sweep(
     Example: fl_app sweep --vary selection.k_m_ratio=0,0.25,0.5,0.75,1 --vary air.snr_db=0,10,20 --seeds 1,2,3
     """
     with clear_errors():
-        from fl_app.runs import sweep as sweeping
-        from fl_app.runs.sweep_plan import parse_vary, plan
-        from fl_app.runs.sweep_table import table_of
+        from fl_app.runs.sweeps import sweep as sweeping
+        from fl_app.runs.sweeps.plan import parse_vary, plan
+        from fl_app.runs.sweeps.table import table_of
 
         settings = settings_from(config, changes, {})
         path = out or Path("runs") / f"sweep-{Path(config or 'quickstart').stem}"
@@ -89,8 +89,8 @@ def compare(
     Example: fl_app compare fashion-onebit --policies fair-k,top-k,top-rand --seeds 1,2,3
     """
     with clear_errors():
-        from fl_app.runs import compare as comparison
-        from fl_app.runs.sweep import share_radios
+        from fl_app.runs.sweeps import compare as comparison
+        from fl_app.runs.sweeps.sweep import share_radios
 
         settings = settings_from(config, changes, {"run.workers": workers})
         path = out or Path("runs") / f"compare-{Path(config or 'quickstart').stem}"
@@ -126,7 +126,7 @@ def _play(runs: Sequence[SweepRun], titles: Sequence[str], jobs: int, again: str
     """Play the runs that are not finished, with progress; exit if the sweep is stopped."""
     from fl_app.cli.sweep_progress import SweepProgress
     from fl_app.engine.runners import make_runner
-    from fl_app.runs.sweep import play
+    from fl_app.runs.sweeps.sweep import play
 
     words, played = "", None
     # The signal handlers are set first and restored last, as closing the progress bars takes some time, too.

@@ -14,7 +14,7 @@ from rich.progress import Progress, TaskID
 from fl_app.cli.progress import RunState, live_bars
 from fl_app.core.number_texts import clock, percent
 from fl_app.engine.runners import JobEvent
-from fl_app.runs.sweep_plan import SweepRun
+from fl_app.runs.sweeps.plan import SweepRun
 
 TITLE_COLUMNS = 44  # columns of a run's title on a terminal; a longer one is cut
 ALL_RUNS_COLUMNS = 12  # columns of the remaining time of all runs

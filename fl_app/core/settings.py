@@ -24,7 +24,7 @@ class _ClientKeys(Section):
     fraction: float = Field(1.0, gt=0, le=1, description="share of the clients that take part in a round, at least one")
     H: int = Field(5, ge=1, description="local steps a round")
     epochs: int = Field(0, ge=0, description="passes over a client's data a round, instead of H steps; 0: H steps")
-    batch_size: int = Field(50, ge=1, description="images in a local step")
+    batch_size: int = Field(50, ge=1, description="samples in a local step")
     momentum: float = Field(0.0, ge=0, lt=1, description="share of the last local direction that is kept in a round")
     nesterov: bool = Field(False, description="the local step looks ahead; needs momentum")
     weight_decay: float = Field(0.0, ge=0, description="factor of the parameters in the local gradients")

@@ -16,7 +16,7 @@ from fl_app.config import Settings, check, load_settings, with_own_keys
 from fl_app.core.server import Server
 from fl_app.core.task import Task
 from fl_app.experiment import describe
-from fl_app.experiment.pieces import Dirichlet, LocalSGD, ServerSGD
+from fl_app.experiment.pieces import Dirichlet, LocalSGD, ServerAdam, ServerSGD
 from fl_app.runs.callbacks import Callback, CallbackList
 from fl_app.runs.history import History
 from fl_app.runs.metrics import RoundFigures
@@ -45,7 +45,11 @@ class Experiment:
         Number of clients, N.
     local : LocalSGD
         What each client does in a round.
-    server : ServerSGD or float, optional
+    fraction : float
+        Share of the clients that take part in a round.
+    weighting : str
+        "equal", or "size": a client counts by its number of samples, which needs a scheme that carries magnitudes.
+    server : ServerSGD, ServerAdam or float, optional
         The server's step, or its learning rate. By default its rate is that of the clients, as in the paper.
     policy
         A name (``"fair-k"``), an import string, an object with ``next(g, age)`` that returns indices, or a class or
@@ -107,7 +111,9 @@ class Experiment:
         partition: Any = None,
         clients: int = 10,
         local: LocalSGD | None = None,
-        server: ServerSGD | float | None = None,
+        fraction: float = 1.0,
+        weighting: str = "equal",
+        server: ServerSGD | ServerAdam | float | None = None,
         policy: Any = "fair-k",
         rho: float | None = None,
         k: int | None = None,
@@ -129,7 +135,7 @@ class Experiment:
     ) -> None:
         local = LocalSGD() if local is None else local
         if server is None or isinstance(server, int | float | Real):
-            server = ServerSGD(local.lr if server is None else float(server))
+            server = ServerSGD(lr=local.lr if server is None else float(server))
         model_section, model_object = describe.describe_model(model, model_args)
         data_section, data_object = describe.describe_data(data, data_args)
         split, parts = describe.describe_partition(Dirichlet() if partition is None else partition)
@@ -142,7 +148,7 @@ class Experiment:
             "data": {**data_section, **split},
             "model": model_section,
             "task": task_section,
-            "clients": {"n": clients, **local.section()},
+            "clients": {"n": clients, "fraction": float(fraction), "weighting": weighting, **local.section()},
             "server": server.section(),
             "selection": {
                 "policy": policy_name,

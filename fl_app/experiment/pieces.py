@@ -67,6 +67,50 @@ class Shards:
 
 
 @dataclass(frozen=True)
+class LearningRate:
+    """Describe a learning rate that changes from round to round, by the formulas of ``torch.optim.lr_scheduler``.
+
+    Parameters
+    ----------
+    base : float
+        The rate to begin with, after the warm-up.
+    schedule : str
+        "constant", "step", "exponential" or "cosine".
+    factor : float
+        Of "step" and "exponential": the rate is multiplied by it.
+    every : int
+        Of "step": rounds between two multiplications.
+    floor : float
+        Of "cosine": the rate that it leads to.
+    warmup : int
+        First rounds, in which the rate grows in equal steps.
+
+    Examples
+    --------
+    >>> oac.LocalSGD(lr=oac.LearningRate(0.1, "cosine", warmup=5)).section()["lr_schedule"]
+    'cosine'
+    """
+
+    base: float
+    schedule: str = "constant"
+    factor: float = 0.1
+    every: int = 1
+    floor: float = 0.0
+    warmup: int = 0
+
+    def section(self) -> dict[str, Any]:
+        """Return the keys of [clients] or [server] that say the same."""
+        return {
+            "lr": float(self.base),
+            "lr_schedule": self.schedule,
+            "lr_factor": float(self.factor),
+            "lr_every": self.every,
+            "lr_floor": float(self.floor),
+            "lr_warmup": self.warmup,
+        }
+
+
+@dataclass(frozen=True)
 class LocalSGD:
     """Describe what each client does in a round.
 
@@ -74,10 +118,18 @@ class LocalSGD:
     ----------
     steps : int
         Local steps per round, H.
-    lr : float
+    lr : float or LearningRate
         Local learning rate.
     batch_size : int
         Samples of a step. A batch that holds all the data of a client has it in its own order.
+    epochs : int
+        Passes over the client's data per round, in place of `steps`; 0 means `steps`.
+    momentum, weight_decay : float
+        As in ``torch.optim.SGD``; the momentum starts from zero in every round.
+    nesterov : bool
+        Nesterov's momentum.
+    clip_norm : float
+        Largest norm of a step's gradients; 0 means any.
     loss : callable, optional
         Function of outputs and targets that returns the mean loss of a batch. By default the task's: cross-entropy for
         whole-number targets, squared error otherwise.
@@ -93,8 +145,13 @@ class LocalSGD:
     """
 
     steps: int = 5
-    lr: float = 0.01
+    lr: float | LearningRate = 0.01
     batch_size: int = 50
+    epochs: int = 0
+    momentum: float = 0.0
+    nesterov: bool = False
+    weight_decay: float = 0.0
+    clip_norm: float = 0.0
     loss: Measure | None = None
     metrics: Mapping[str, Measure] | None = None
     abstain_below: float = 0.0
@@ -103,9 +160,14 @@ class LocalSGD:
         """Return the keys of [clients] that say the same."""
         return {
             "H": self.steps,
-            "lr": float(self.lr),
             "batch_size": self.batch_size,
+            "epochs": self.epochs,
+            "momentum": float(self.momentum),
+            "nesterov": self.nesterov,
+            "weight_decay": float(self.weight_decay),
+            "clip_norm": float(self.clip_norm),
             "abstain_below": float(self.abstain_below),
+            **_rate(self.lr),
         }
 
 
@@ -113,17 +175,65 @@ class LocalSGD:
 class ServerSGD:
     """Describe the server's step: w minus the learning rate times what was received.
 
+    Parameters
+    ----------
+    lr : float or LearningRate
+        Learning rate of the server.
+    momentum : float
+        Share of the last movement that is kept, as in ``torch.optim.SGD``; 0 is the paper's plain step.
+    nesterov : bool
+        Nesterov's momentum.
+
     Examples
     --------
     >>> oac.ServerSGD(lr=0.01).section()
-    {'lr': 0.01}
+    {'optimizer': 'sgd', 'lr': 0.01}
+    >>> oac.ServerSGD(lr=0.01, momentum=0.9).section()["optimizer"]
+    'momentum'
     """
 
-    lr: float = 0.01
+    lr: float | LearningRate = 0.01
+    momentum: float = 0.0
+    nesterov: bool = False
 
     def section(self) -> dict[str, Any]:
         """Return the keys of [server] that say the same."""
-        return {"lr": float(self.lr)}
+        if self.momentum == 0 and not self.nesterov:
+            return {"optimizer": "sgd", **_rate(self.lr)}
+        moving = {"optimizer": "momentum", "momentum": float(self.momentum), "nesterov": self.nesterov}
+        return {**moving, **_rate(self.lr)}
+
+
+@dataclass(frozen=True)
+class ServerAdam:
+    """Describe the server's step as Adam's, on the gradient memory that it reconstructs.
+
+    Parameters
+    ----------
+    lr : float or LearningRate
+        Learning rate of the server.
+    beta1, beta2, epsilon : float
+        As in ``torch.optim.Adam``.
+
+    Examples
+    --------
+    >>> oac.ServerAdam(lr=0.001).section()["optimizer"]
+    'adam'
+    """
+
+    lr: float | LearningRate = 0.001
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+
+    def section(self) -> dict[str, Any]:
+        """Return the keys of [server] that say the same."""
+        moments = {"beta1": float(self.beta1), "beta2": float(self.beta2), "epsilon": float(self.epsilon)}
+        return {"optimizer": "adam", **moments, **_rate(self.lr)}
+
+
+def _rate(lr: float | LearningRate) -> dict[str, Any]:
+    return lr.section() if isinstance(lr, LearningRate) else {"lr": float(lr)}
 
 
 class Ideal(AirSettings):

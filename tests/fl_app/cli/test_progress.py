@@ -11,7 +11,7 @@ from fl_app.cli.progress import RunProgress
 from fl_app.cli.sweep_progress import Schedule, SweepProgress
 from fl_app.engine.runners import JobEvent
 from fl_app.runs.metrics import RoundFigures
-from fl_app.runs.sweep_plan import plan
+from fl_app.runs.sweeps.plan import plan
 
 
 def test_time_of_all_runs_follows_from_the_rounds_that_all_of_them_play():

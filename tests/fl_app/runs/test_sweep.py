@@ -8,8 +8,8 @@ import pytest
 from fl_app.config import ConfigError
 from fl_app.engine.runners import InThisProcess, JobEvent
 from fl_app.runs.run_folder import RunFolder
-from fl_app.runs.sweep import jobs_for, sweep
-from fl_app.runs.sweep_plan import plan
+from fl_app.runs.sweeps.plan import plan
+from fl_app.runs.sweeps.sweep import jobs_for, sweep
 from fl_app.runs.train import train
 from tests.support.runs import assert_same_run
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fl_app.config import ConfigError
 from fl_app.runs.run_folder import RunError, RunFolder
-from fl_app.runs.sweep_plan import folder_name, parse_vary, plan, refuse_other_settings, short_keys, value_text_of
+from fl_app.runs.sweeps.plan import folder_name, parse_vary, plan, refuse_other_settings, short_keys, value_text_of
 from fl_app.toml_text import value_text
 
 

@@ -10,10 +10,10 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from fl_app.runs.sweep_figure import axis_key, draw_sweep, label_of
-from fl_app.runs.sweep_files import page, write_files
-from fl_app.runs.sweep_outcome import FIGURES, over_seeds
-from fl_app.runs.sweep_table import csv_text, latex, latex_text, markdown, table_of
+from fl_app.runs.sweeps.figure import axis_key, draw_sweep, label_of
+from fl_app.runs.sweeps.files import page, write_files
+from fl_app.runs.sweeps.outcome import FIGURES, over_seeds
+from fl_app.runs.sweeps.table import csv_text, latex, latex_text, markdown, table_of
 
 
 def make_outcome(vary, seeds=(1, 2, 3), missing=()):

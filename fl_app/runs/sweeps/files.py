@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 from fl_app.runs.checkpoints import write_atomically
 from fl_app.runs.report import STYLE
-from fl_app.runs.sweep_figure import SUFFIXES, draw_sweep
-from fl_app.runs.sweep_table import csv_text, each_seed, latex, markdown, shown_columns, table_of
+from fl_app.runs.sweeps.figure import SUFFIXES, draw_sweep
+from fl_app.runs.sweeps.table import csv_text, each_seed, latex, markdown, shown_columns, table_of
 
 SWEEP_STYLE = """
 body { max-width: 76rem; } table.points td, table.points th { white-space: nowrap; text-align: right; }

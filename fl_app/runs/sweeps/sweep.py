@@ -17,8 +17,8 @@ from typing import Any
 from fl_app.config import ConfigError, Settings, load_settings
 from fl_app.engine.runners import JobControl, JobEvent, JobStopped, Runner, make_runner
 from fl_app.runs.run_folder import RUNS
-from fl_app.runs.sweep_outcome import outcome_of
-from fl_app.runs.sweep_plan import SweepRun, plan, refuse_other_settings
+from fl_app.runs.sweeps.outcome import outcome_of
+from fl_app.runs.sweeps.plan import SweepRun, plan, refuse_other_settings
 
 OnEvent = Callable[[JobEvent], None]
 
@@ -98,8 +98,13 @@ def sweep(
 
     Examples
     --------
-    >>> result = sweep("quickstart", {"air.snr_db": [0, 20]}, seeds=[1], folder="runs/snr")  # doctest: +SKIP
-    >>> [(point["values"], point["test_accuracy"]["mean"]) for point in result.points]  # doctest: +SKIP
+    >>> import tempfile
+    >>> changes = ["run.rounds=1", "data.limit=40", "data.test_limit=20", "clients.H=1", "clients.batch_size=4"]
+    >>> settings = oac.load_settings("quickstart", changes)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result = oac.sweep(settings, {"air.snr_db": [0.0, 20.0]}, seeds=[1], folder=folder, jobs=0)
+    ...     [point["values"] for point in result.points]
+    [{'air.snr_db': 0.0}, {'air.snr_db': 20.0}]
     """
     settings = config if isinstance(config, Settings) else load_settings(config)
     name = "sweep" if isinstance(config, Settings) else f"sweep-{Path(config or 'quickstart').stem}"
@@ -157,7 +162,7 @@ def conclude(runs: Sequence[SweepRun], played: SweepEnd, path: Path) -> SweepRes
     failed = [{"run": runs[number].name, "reason": reason} for number, reason in sorted(played.reasons.items())]
     outcome = outcome_of(runs, failed, path)
     if played.is_finished and outcome["runs"]:
-        from fl_app.runs.sweep_files import write_files  # it needs matplotlib, which takes a while to import
+        from fl_app.runs.sweeps.files import write_files  # it needs matplotlib, which takes a while to import
 
         write_files(outcome, path)
     return SweepResult(path, outcome, played.is_finished)

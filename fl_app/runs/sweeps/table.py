@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fl_app.runs.sweep_outcome import FIGURES
-from fl_app.runs.sweep_plan import short_keys, value_text_of
+from fl_app.runs.sweeps.outcome import FIGURES
+from fl_app.runs.sweeps.plan import short_keys, value_text_of
 
 MISSING = "-"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from fl_app.config import Settings
 from fl_app.runs.metrics import last_known
-from fl_app.runs.sweep_plan import SweepRun, short_keys, value_text_of
+from fl_app.runs.sweeps.plan import SweepRun, short_keys, value_text_of
 
 # Figures of a run's result that are summarised over the seeds.
 FIGURES = ("test_accuracy", "test_loss", "mean_aou", "max_aou", "vote_error_rate", "air_seconds", "seconds")

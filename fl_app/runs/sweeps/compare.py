@@ -15,9 +15,9 @@ from typing import Any
 
 from fl_app.config import Settings
 from fl_app.runs.checkpoints import write_atomically
-from fl_app.runs.sweep_outcome import outcome_of
-from fl_app.runs.sweep_plan import SweepRun, plan
-from fl_app.runs.sweep_table import markdown
+from fl_app.runs.sweeps.outcome import outcome_of
+from fl_app.runs.sweeps.plan import SweepRun, plan
+from fl_app.runs.sweeps.table import markdown
 
 POLICY = "selection.policy"
 

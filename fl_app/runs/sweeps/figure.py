@@ -13,8 +13,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from fl_app.runs.figures import COLOURS, DASHES, DPI
-from fl_app.runs.sweep_outcome import line_texts
-from fl_app.runs.sweep_plan import value_text_of
+from fl_app.runs.sweeps.outcome import line_texts
+from fl_app.runs.sweeps.plan import value_text_of
 
 SUFFIXES = ("png", "svg", "pdf")
 PANELS = (
