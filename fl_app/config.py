@@ -21,7 +21,7 @@ from fl_app.core.catalog import MODELS, POLICIES, TASKS
 from fl_app.core.selection import CANDIDATE_RATIO, MAGNITUDE_SHARE
 from fl_app.core.settings import ClientsSection, ServerSection, training_fault
 from fl_app.data.registry import DATASETS
-from fl_app.engine.settings import EngineSettings
+from fl_app.engine.settings import EngineSection
 from fl_app.toml_text import parse_value, to_toml
 from oac_blocks.bench.config import RATE, RadiosSection, read_toml, with_one_rate
 from oac_blocks.bench.section import ConfigError as ConfigError
@@ -200,7 +200,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     run: RunSection = RunSection()
-    engine: EngineSettings = EngineSettings()
+    engine: EngineSection = EngineSection()
     data: DataSection = DataSection()
     model: ModelSection = ModelSection()
     task: TaskSection = TaskSection()

@@ -30,7 +30,7 @@ from fl_app.core.client import (
 from fl_app.core.models import Buffers
 from fl_app.core.samples import Samples, blocks_of
 from fl_app.core.server import Server
-from fl_app.engine.settings import EngineSettings
+from fl_app.engine.settings import EngineSection
 from fl_app.engine.worker_process import STARTED, WorkerError, WorkerProcess, ignore_signals
 
 DataOf = Callable[[int], Samples]
@@ -69,7 +69,7 @@ class Workers(Protocol):
     def close(self) -> None: ...
 
 
-def make_workers(count: int, n_clients: int, engine: EngineSettings | None = None) -> Workers:
+def make_workers(count: int, n_clients: int, engine: EngineSection | None = None) -> Workers:
     """Make workers with `count` processes, at most one for each client.
 
     0 computes in this process, or, on a Ray cluster, in as many processes as fit.

@@ -36,7 +36,7 @@ from fl_app.core.samples import DatasetSamples, Indices, Samples, blocks_of
 from fl_app.core.server import Server
 from fl_app.engine.pool import DataOf, answers_of
 from fl_app.engine.ray_cluster import RayCluster
-from fl_app.engine.settings import EngineSettings
+from fl_app.engine.settings import EngineSection
 from fl_app.engine.worker_process import WorkerError
 
 LOOK_SECONDS = 5.0  # seconds of silence after which the run looks whether its workers still have a place
@@ -141,7 +141,7 @@ class RayWorkers:
         Number of clients.
     """
 
-    def __init__(self, engine: EngineSettings, count: int, n_clients: int) -> None:
+    def __init__(self, engine: EngineSection, count: int, n_clients: int) -> None:
         self._engine, self._most = engine, min(count or n_clients, n_clients)
         self._workers: list[_Worker] = []
         self._store: dict[str, list[Ref]] = {}

@@ -13,7 +13,7 @@ from oac_blocks.bench.section import Section
 ADDRESS = re.compile(r"auto|(ray://)?[^\s:/]+:\d+")
 
 
-class EngineSettings(Section):
+class EngineSection(Section):
     """The defaults compute all clients on this machine, without Ray."""
 
     SECTION: ClassVar[str] = "engine"

@@ -16,7 +16,7 @@ from fl_app.core.selection import FairK
 from fl_app.engine.pool import InProcess, make_workers
 from fl_app.engine.ray_cluster import RayCluster
 from fl_app.engine.ray_engine import RayWorkers
-from fl_app.engine.settings import EngineSettings
+from fl_app.engine.settings import EngineSection
 from fl_app.engine.worker_process import WorkerError
 from fl_app.runs.run_folder import RunFolder
 from fl_app.runs.train import train
@@ -28,7 +28,7 @@ from tests.support.processes import FL_APP
 from tests.support.ray_cluster import STORE_BYTES, ray_cluster
 from tests.support.runs import assert_same_run
 
-RAY = EngineSettings(name="ray")
+RAY = EngineSection(name="ray")
 RESNET = ModelSpec("resnet18", {"width": 2}, {"classes": 4, "in_channels": 1, "image_size": 8})
 N_CLIENTS = 5
 TEST = make_samples(230, 99)
