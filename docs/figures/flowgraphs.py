@@ -211,6 +211,9 @@ def main() -> None:
         return
     names = [flow.stem for flow in flows]
     with tempfile.TemporaryDirectory() as home:
+        known = Path("~/.cache/grc_gnuradio").expanduser()
+        if known.is_dir():  # the descriptions of all blocks, which Companion would read anew
+            shutil.copytree(known, Path(home, ".cache", "grc_gnuradio"))
         if options.only != "window":
             under_xvfb(*names, "--to", options.to, "--here", "canvas", home=Path(home))
         for name in names if options.only != "canvas" else []:

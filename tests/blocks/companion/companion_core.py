@@ -6,8 +6,10 @@ import shutil
 import subprocess
 import sys
 from functools import cache
+from pathlib import Path
 
 from gnuradio import gr
+from gnuradio.grc.core import Constants
 from gnuradio.grc.core.platform import Platform
 
 from tests.support.paths import ROOT
@@ -43,9 +45,18 @@ def call(*command, home, seconds=DEADLINE_SECONDS):
     """Run a program as a user would, with a home of its own and a screen to come."""
     environment = {**os.environ, "HOME": str(home), "GRC_BLOCKS_PATH": str(DESCRIPTIONS), "PYTHONPATH": str(ROOT)}
     environment.pop("QT_QPA_PLATFORM", None)  # Xvfb is a screen
+    copy_block_cache(home)
     return subprocess.run(
         list(map(str, command)), cwd=home, env=environment, capture_output=True, text=True, timeout=seconds
     )
+
+
+def copy_block_cache(home):
+    """Give a home the descriptions that Companion has read before: to read all of them again takes it seconds."""
+    kept, own = Path(Constants.CACHE_FILE), home / ".cache" / "grc_gnuradio" / Path(Constants.CACHE_FILE).name
+    if kept.is_file() and not own.exists():
+        own.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(kept, own)  # its time decides which descriptions have changed since
 
 
 def compile_flows(files, folder):
