@@ -124,3 +124,6 @@ def _unraisable(unraisable: sys.UnraisableHookArgs) -> None:
 def _ignore() -> None:
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
+    # A KeyboardInterrupt that has passed through `exec` of a text, as modules with dataclasses do when they are
+    # imported, leaves a flag set, whoever catches it: `python -m` would end by SIGINT. Another `exec` clears the flag.
+    exec("")

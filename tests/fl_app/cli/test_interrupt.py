@@ -3,6 +3,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -112,6 +114,19 @@ def test_second_signal_stops_at_once_and_the_hint_is_quoted(tmp_path, program):
     lines = ends(started, signal.SIGINT)
     assert lines[-1].endswith("To go on: fl_app resume 'my run'")
     assert "Traceback" not in started.err
+
+
+def test_interrupt_during_an_import_leaves_the_exit_status_alone(tmp_path):
+    """Dataclasses `exec` a text when they are defined; CPython takes an interrupt there for one that nobody catches."""
+    (tmp_path / "interrupted.py").write_text(
+        "from fl_app.processes.interrupt import guard_process\n"
+        "guard_process()\n"
+        "try:\n"
+        "    exec('raise KeyboardInterrupt')\n"
+        "except KeyboardInterrupt:\n"
+        "    raise SystemExit(130)\n"
+    )
+    assert subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path).returncode == 130
 
 
 def test_client_leaves_with_one_line(tmp_path, program):
