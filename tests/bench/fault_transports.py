@@ -234,6 +234,7 @@ class OnFlowgraphs(Transport):
             post(self.flow.clients[client], "payload", message)
         self._pump(lambda: self.flow.calibrator.round != call["round"])  # the round is over
         self.late.clear()
+        self.decided.wait_for_sent()  # decisions go out before what ends the round, but to another thread
         for pdu in reversed(self.decided.pdus(np.float32)):
             about = pdus.read_notice(pdus.make(pdu.data, dict(pdu.metadata.items())))
             if (about["round"], about["run"]) == (call["round"], call["run"]):

@@ -9,7 +9,7 @@ import pytest
 from gnuradio import blocks, gr
 
 from oac_blocks.blocks.support import pdus
-from tests.support.polling import DEADLINE_SECONDS
+from tests.support.polling import DEADLINE_SECONDS, until
 
 
 def wait(top_block, seconds=DEADLINE_SECONDS):
@@ -50,6 +50,7 @@ class Messages:
 
     def __init__(self, top_block, block, port):
         self._store = blocks.message_debug()
+        self._marks = 0
         top_block.msg_connect((block, port), (self._store, "store"))
 
     def __len__(self):
@@ -58,8 +59,20 @@ class Messages:
     def __getitem__(self, i):
         return self._store.get_message(i)
 
+    def wait_for_sent(self):
+        """Wait until the store of a running flowgraph has handled all messages that were sent so far.
+
+        Another block may have handled a later message while the store has yet to handle an earlier one. So a mark is
+        sent to the store, behind all others.
+        """
+        self._marks += 1
+        mark = pmt.from_long(self._marks)
+        post(self._store, "store", mark)
+        until(lambda: any(pmt.equal(self[i], mark) for i in range(len(self))), "a mark behind the messages")
+
     def pdus(self, dtype):
-        return [pdus.read(self[i], dtype) for i in range(len(self))]
+        messages = [self[i] for i in range(len(self))]
+        return [pdus.read(message, dtype) for message in messages if not pmt.is_integer(message)]
 
 
 def tags(sink, *names):
