@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from fl_app.config import ConfigError, check
-from fl_app.engine.pool import WorkerError, make_workers
+from fl_app.engine.pool import make_workers
 from fl_app.engine.ray_cluster import RayCluster
-from fl_app.engine.settings import EngineSettings
-from fl_app.link.run_hash import config_hash
+from fl_app.engine.settings import EngineSection
+from fl_app.engine.worker_process import WorkerError
 from fl_app.runs.run_folder import RunFolder
+from fl_app.runs.run_hash import config_hash
 from fl_app.runs.train import train
 from tests.support.ports import free_port
 from tests.support.processes import FL_APP, assert_all_end, family_of
@@ -27,7 +28,7 @@ def test_without_the_package_one_sentence_says_what_to_install(monkeypatch):
     with pytest.raises(
         ConfigError, match=r"\[engine\] name = 'ray' needs the package ray .*pip install 'gr-oac\[ray\]'"
     ):
-        make_workers(2, 2, EngineSettings(name="ray"))
+        make_workers(2, 2, EngineSection(name="ray"))
 
 
 @pytest.mark.parametrize("form", ["127.0.0.1:{}", "ray://127.0.0.1:{}"])
@@ -41,18 +42,18 @@ def test_address_where_nobody_listens_is_named(form):
 @pytest.mark.parametrize("address", ["ray://host", "http://host:1", "a host:1", "host:port"])
 def test_wrong_address_is_refused(address):
     with pytest.raises(ConfigError, match=r"\[engine\] address = .*write \"auto\", HOST:PORT, ray://HOST:PORT"):
-        EngineSettings(address=address)
+        EngineSection(address=address)
 
 
 @pytest.mark.parametrize("address", ["", "auto", "10.0.0.1:6379", "ray://head.cluster:10001"])
 def test_addresses_of_ray_are_taken(address):
-    assert EngineSettings(address=address).address == address
+    assert EngineSection(address=address).address == address
 
 
 def test_several_gpus_are_a_whole_number():
-    assert EngineSettings(gpus_per_client=0.25).gpus_per_client == 0.25
+    assert EngineSection(gpus_per_client=0.25).gpus_per_client == 0.25
     with pytest.raises(ConfigError, match=r"gpus_per_client = 1\.5: more than one GPU must be a whole number"):
-        EngineSettings(gpus_per_client=1.5)
+        EngineSection(gpus_per_client=1.5)
 
 
 def test_gpu_of_a_worker_must_be_asked_for():
