@@ -3,6 +3,7 @@
 
 import pytest
 
+from tests.fl_app.link.desk_room import N, Room
 from tests.fl_app.link.processes import Site
 
 # Short, so that faults are noticed soon; a round's deadline is long unless a test is about it.
@@ -39,3 +40,13 @@ def site(tmp_path, short_folder):
     yield make
     for one in sites:
         one.close()
+
+
+@pytest.fixture
+def room():
+    """A desk with N clients at it, and every message in our hands."""
+    room = Room()
+    for client in range(N):
+        room.connect(client)
+    room.tick()
+    return room
