@@ -102,7 +102,7 @@ def compare(
         played = _play(runs, titles, 0 if share_radios(runs) else settings.run.workers, again)
         _refuse_failures(runs, played, again)
         outcome = comparison.conclude_comparison(runs, path)
-        table = _table(comparison.COLUMNS, comparison.table_rows(outcome))
+        table = _table(comparison.columns(outcome), comparison.table_rows(outcome))
         show_result(as_json, outcome, table, f"{path}/compare.png, compare.md, compare.json")
 
 

@@ -71,10 +71,13 @@ def draw_participation(times_sent: NDArray[np.int32], path: Path) -> None:
 
 
 def draw_comparison(runs: Mapping[str, Sequence[Sequence[RoundFigures]]], path: Path) -> None:
-    """Draw accuracy and mean age of several policies: the mean over the seeds, and a band from smallest to largest."""
+    """Draw accuracy, or loss, and mean age of several policies: the mean over the seeds, and a band over all."""
     figure, axes = _canvas(2)
+    has_accuracy = any(row.test_accuracy is not None for seeds in runs.values() for rows in seeds for row in rows)
     panels: list[tuple[Axes, Callable[[RoundFigures], float | None], str]] = [
-        (axes[0], lambda row: _percent(row.test_accuracy), "test accuracy (%)"),
+        (axes[0], lambda row: _percent(row.test_accuracy), "test accuracy (%)")
+        if has_accuracy
+        else (axes[0], lambda row: row.test_loss, "test loss"),
         (axes[1], lambda row: row.mean_aou, "mean age of update (rounds)"),
     ]
     for panel, value, label in panels:

@@ -68,6 +68,21 @@ def test_gnuradio_loopback_learns_as_the_simulation_does(tmp_path):
     assert min(accuracies(" ".join(lines))) > 0.7
 
 
+def test_text_learns_more_than_how_frequent_each_character_is(tmp_path):
+    bits = [float(value) for value in re.findall(r": (\d\.\d+) bits per character", output_of("text.py", tmp_path))]
+    assert len(bits) == 5
+    # 78 characters, all as likely, have 6.28 bits; by their frequencies alone, they have 4.36 (3.024 nats).
+    assert bits[0] > 5.5
+    assert bits[-1] < 4.36
+
+
+def test_sweep_draws_one_figure(tmp_path):
+    lines = output_of("sweep.py", tmp_path).splitlines()
+    assert [line.partition(":")[0] for line in lines[:3]] == ["k_M/k = 0.0", "k_M/k = 0.5", "k_M/k = 1.0"]
+    assert (tmp_path / "runs" / "k-m-ratio" / "sweep.png").is_file()
+    assert (tmp_path / "runs" / "k-m-ratio" / "index.html").is_file()
+
+
 def test_every_script_is_tried_and_listed():
     tests = (ROOT / "tests" / "examples").glob("test_*.py")
     tried = "".join(path.read_text(encoding="utf-8") for path in tests)

@@ -43,7 +43,7 @@ def conclude_comparison(runs: Sequence[SweepRun], path: Path) -> dict[str, Any]:
         "policies": {point["values"][POLICY]: _figures(point) for point in swept["points"]},
     }
     write_atomically(path / "compare.json", (json.dumps(outcome, indent=2) + "\n").encode())
-    write_atomically(path / "compare.md", markdown(COLUMNS, table_rows(outcome)).encode())
+    write_atomically(path / "compare.md", markdown(columns(outcome), table_rows(outcome)).encode())
     from fl_app.runs import figures  # it needs matplotlib, which takes a while to import
 
     rows = {
@@ -59,6 +59,8 @@ def _figures(point: dict[str, Any]) -> dict[str, Any]:
         "test_accuracy": accuracy["mean"],
         "test_accuracy_std": accuracy["std"],
         "test_accuracies": accuracy["each"],
+        "test_loss": point["test_loss"]["mean"],
+        "test_losses": point["test_loss"]["each"],
         "mean_aou": point["mean_aou"]["mean"],
         "max_aou": max(point["max_aou"]["each"]),
         "vote_error_rate": point["vote_error_rate"]["mean"],
@@ -67,18 +69,23 @@ def _figures(point: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-COLUMNS = ("policy", "accuracy %", "each seed %", "mean AoU", "oldest", "vote err. %", "air s")
+def columns(outcome: dict[str, Any]) -> tuple[str, ...]:
+    """Return the headings of the table; a task without an accuracy is compared by its loss."""
+    judged = ("accuracy %", "each seed %") if _has_accuracy(outcome) else ("loss", "each seed")
+    return ("policy", *judged, "mean AoU", "oldest", "vote err. %", "air s")
 
 
 def table_rows(outcome: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Return one row for each policy, the most accurate first; COLUMNS names the columns."""
-    ordered = sorted(outcome["policies"].items(), key=lambda item: -item[1]["test_accuracy"])
+    """Return one row for each policy, the best first; `columns` names the columns."""
+    policies = outcome["policies"]
+    if _has_accuracy(outcome):
+        ordered = sorted(policies.items(), key=lambda item: -item[1]["test_accuracy"])
+    else:
+        ordered = sorted(policies.items(), key=lambda item: item[1]["test_loss"])
     return [
         (
             policy,
-            f"{100 * one['test_accuracy']:.1f}"
-            + (f" ± {100 * one['test_accuracy_std']:.1f}" if one["test_accuracy_std"] is not None else ""),
-            ", ".join(f"{100 * accuracy:.1f}" for accuracy in one["test_accuracies"]),
+            *_judgement(one),
             f"{one['mean_aou']:.2f}",
             str(one["max_aou"]),
             "-" if one["vote_error_rate"] is None else f"{100 * one['vote_error_rate']:.1f}",
@@ -86,3 +93,16 @@ def table_rows(outcome: dict[str, Any]) -> list[tuple[str, ...]]:
         )
         for policy, one in ordered
     ]
+
+
+def _has_accuracy(outcome: dict[str, Any]) -> bool:
+    return all(one["test_accuracy"] is not None for one in outcome["policies"].values())
+
+
+def _judgement(one: dict[str, Any]) -> tuple[str, str]:
+    """Return accuracy, or loss, as its mean and for each seed."""
+    if one["test_accuracy"] is None:
+        return f"{one['test_loss']:.3f}", ", ".join(f"{loss:.3f}" for loss in one["test_losses"])
+    spread = f" ± {100 * one['test_accuracy_std']:.1f}" if one["test_accuracy_std"] is not None else ""
+    each = ", ".join(f"{100 * accuracy:.1f}" for accuracy in one["test_accuracies"])
+    return f"{100 * one['test_accuracy']:.1f}{spread}", each

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from fl_app.config import Settings
-from fl_app.runs.metrics import last_known
 from fl_app.runs.sweeps.plan import SweepRun, short_keys, value_text_of
 
-# Figures of a run's result that are summarised over the seeds.
+# Figures of every run's result that are summarised over the seeds; a task's own figures of merit follow them.
 FIGURES = ("test_accuracy", "test_loss", "mean_aou", "max_aou", "vote_error_rate", "air_seconds", "seconds")
 
 
@@ -30,14 +29,13 @@ def over_seeds(each: Sequence[float | None]) -> dict[str, Any]:
 
 
 def results_of(runs: Sequence[SweepRun]) -> list[dict[str, Any] | None]:
-    """Return the result of each run with the loss on the test set added; None for a run that is not finished."""
-    results = []
-    for run in runs:
-        result = run.folder.read_result()
-        if result is not None:
-            result["test_loss"] = last_known([row.test_loss for row in run.folder.rows()])
-        results.append(result)
-    return results
+    """Return the result of each run, the task's own figures among the others as ``test_NAME``; None if not finished."""
+    results = [run.folder.read_result() for run in runs]
+    return [None if one is None else {**_further(one), **one} for one in results]
+
+
+def _further(result: Mapping[str, Any]) -> dict[str, float | None]:
+    return {f"test_{name}": value for name, value in (result.get("test_figures") or {}).items()}
 
 
 def outcome_of(runs: Sequence[SweepRun], failed: Sequence[Mapping[str, str]], path: Path) -> dict[str, Any]:
@@ -52,8 +50,10 @@ def outcome_of(runs: Sequence[SweepRun], failed: Sequence[Mapping[str, str]], pa
         else:
             own.append(number)
     keys = list(runs[0].values)
+    figures = list(dict.fromkeys([*FIGURES, *(name for one in results if one is not None for name in _further(one))]))
     return {
         "sweep": str(path),
+        "figures": figures,
         "vary": {key: _unique([run.values[key] for run in runs]) for key in keys},
         "seeds": seeds,
         "shared": shared_text(runs[0].settings, keys),
@@ -61,7 +61,7 @@ def outcome_of(runs: Sequence[SweepRun], failed: Sequence[Mapping[str, str]], pa
             {
                 "values": dict(runs[own[0]].values),
                 "runs": [runs[number].name for number in own],
-                **{figure: over_seeds([(results[number] or {}).get(figure) for number in own]) for figure in FIGURES},
+                **{figure: over_seeds([(results[number] or {}).get(figure) for number in own]) for figure in figures},
             }
             for own in combinations
         ],

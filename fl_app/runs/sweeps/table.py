@@ -45,9 +45,15 @@ TABLE_COLUMNS = (
 
 
 def shown_columns(outcome: Mapping[str, Any]) -> list[TableColumn]:
-    """Return the columns of the figures that at least one run has: vote errors, say, exist in one-bit mode alone."""
-    has = {figure for point in outcome["points"] for figure in FIGURES if point[figure]["mean"] is not None}
-    return [column for column in TABLE_COLUMNS if column.figure in has]
+    """Return the columns of the figures that at least one run has: vote errors, say, exist in one-bit mode alone.
+
+    Figures of merit of a task stand first, the accuracy before them.
+    """
+    names = outcome["figures"]
+    has = {figure for point in outcome["points"] for figure in names if point[figure]["mean"] is not None}
+    own = [TableColumn(name, name.removeprefix("test_").replace("_", " "), 3) for name in names if name not in FIGURES]
+    accuracy, *others = TABLE_COLUMNS
+    return [column for column in (accuracy, *own, *others) if column.figure in has]
 
 
 def table_of(outcome: Mapping[str, Any], with_seeds: bool = True) -> tuple[list[str], list[list[str]]]:
@@ -92,12 +98,13 @@ def csv_text(outcome: Mapping[str, Any]) -> str:
     keys, seeds = list(outcome["vary"]), outcome["seeds"]
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    columns = [f"{figure}_{what}" for figure in FIGURES for what in ("mean", "std", *(f"seed{seed}" for seed in seeds))]
+    figures = outcome["figures"]
+    columns = [f"{figure}_{what}" for figure in figures for what in ("mean", "std", *(f"seed{seed}" for seed in seeds))]
     writer.writerow([*keys, *columns])
     for point in outcome["points"]:
         numbers = [
             value
-            for figure in FIGURES
+            for figure in figures
             for value in (point[figure]["mean"], point[figure]["std"], *point[figure]["each"])
         ]
         values = [value_text_of(point["values"][key]) for key in keys]

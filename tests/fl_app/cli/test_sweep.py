@@ -125,3 +125,18 @@ def test_ctrl_c_finishes_the_rounds_and_names_the_command_that_goes_on(tmp_path,
     assert_all_end(family)
     for folder in folders:
         assert folder.latest().rounds_done == len(folder.rows())
+
+
+def test_a_task_without_accuracy_is_compared_by_its_loss_and_its_own_figures(tmp_path):
+    options = ["table", "--set=run.rounds=1", "--set=clients.n=2", "--seeds=1,2", "--json"]
+    swept = json.loads(fl_app("sweep", *options, "--vary=server.lr=0.001,0.003", "--jobs=0", "--out=swept").stdout)
+    headings, first = (tmp_path / "swept" / "sweep.md").read_text().splitlines()[0::2][:2]
+    assert headings.startswith("| lr | r2 | each seed | rmse | loss |")
+    figures = [run["test_figures"]["r2"] for run in swept["runs"] if run["values"] == {"server.lr": 0.001}]
+    assert f"{sum(figures) / 2:.3f} ± " in first
+    assert "test_r2_mean" in (tmp_path / "swept" / "sweep.csv").read_text()
+    compared = json.loads(fl_app("compare", *options, "--policies=fair-k,top-k", "--workers=0", "--out=two").stdout)
+    losses = [one["test_loss"] for one in compared["policies"].values()]
+    table = (tmp_path / "two" / "compare.md").read_text().splitlines()
+    assert table[0].startswith("| policy | loss | each seed |")
+    assert f"| {min(losses):.3f} |" in table[2]
