@@ -9,7 +9,7 @@ import sys
 from gnuradio import gr
 from rich.console import Console
 
-from benchmarks import air_share, calibration, channel, dsp_core, link, loopback, radio, streaming, sweep
+from benchmarks import air_share, calibration, channel, dsp_core, link, loopback, radio, ray_engine, streaming, sweep
 
 BENCHMARKS = {
     "dsp_core": dsp_core.main,
@@ -21,6 +21,7 @@ BENCHMARKS = {
     "link": link.main,
     "radio": radio.main,
     "sweep": sweep.main,
+    "ray_engine": ray_engine.main,
 }
 ON_REQUEST = {"flower": lambda console: link.main(console, with_flower=True)}
 

@@ -57,6 +57,8 @@ class RayCluster:
                     self.ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
                 else:
                     self._start(cpus)
+            # Ray would print to stdout that a worker has died, where `--json` promises one JSON object.
+            self.ray._private.worker._worker_logs_enabled = False
         except BaseException as error:
             self.close()
             if not isinstance(error, Exception):
@@ -97,6 +99,7 @@ class RayCluster:
     def close(self) -> None:
         """Leave the cluster; end it if it was started here."""
         if self._is_ours and self.ray.is_initialized():
+            self.ray._private.worker._worker_logs_enabled = True
             if self._folder is None:
                 self.ray.shutdown()
             else:

@@ -103,7 +103,7 @@ class _Actor:
 
 
 @dataclass(eq=False)
-class _Worker:
+class _RayWorker:
     actor: Any
     started: Ref  # is in the store once the worker has a place and runs
     born: float = field(default_factory=time.monotonic)
@@ -115,7 +115,7 @@ class _Worker:
 class _Task:
     """Part of a request: numbers of clients or blocks, the worker that has them in hand, and how often it was lost."""
 
-    worker: _Worker
+    worker: _RayWorker
     numbers: list[int]
     losses: int
 
@@ -143,7 +143,7 @@ class RayWorkers:
 
     def __init__(self, engine: EngineSection, count: int, n_clients: int) -> None:
         self._engine, self._most = engine, min(count or n_clients, n_clients)
-        self._workers: list[_Worker] = []
+        self._workers: list[_RayWorker] = []
         self._store: dict[str, list[Ref]] = {}
         here = len(os.sched_getaffinity(0))
         wanted = self._most * engine.cpus_per_client if count else here
@@ -226,13 +226,13 @@ class RayWorkers:
         while len(self._workers) < min(self._most, places):
             self._workers.append(self._start())
 
-    def _start(self) -> _Worker:
+    def _start(self) -> _RayWorker:
         paths = [str(Path(path).absolute()) for path in (*sys.path, "")]  # "" is the current folder
         options = {"num_cpus": self._engine.cpus_per_client, "num_gpus": self._engine.gpus_per_client}
         actor = self._ray.remote(_Actor).options(**options, max_restarts=0, scheduling_strategy="SPREAD").remote(paths)
-        return _Worker(actor, actor.start.remote())
+        return _RayWorker(actor, actor.start.remote())
 
-    def _kill(self, worker: _Worker) -> None:
+    def _kill(self, worker: _RayWorker) -> None:
         with contextlib.suppress(Exception):  # it may be gone, and so may the cluster
             self._ray.kill(worker.actor)
 
@@ -254,7 +254,9 @@ class RayWorkers:
                 tasks |= self._without_place(request, tasks)
         return answers
 
-    def _deal(self, request: _Request, numbers: Iterable[int], workers: list[_Worker], losses: int) -> dict[Ref, _Task]:
+    def _deal(
+        self, request: _Request, numbers: Iterable[int], workers: list[_RayWorker], losses: int
+    ) -> dict[Ref, _Task]:
         """Divide clients or blocks among workers: number n goes to worker n modulo their number."""
         numbers, tasks = list(numbers), {}
         for position, worker in enumerate(workers):
@@ -263,7 +265,7 @@ class RayWorkers:
                 tasks[self._send(request, worker, part)] = _Task(worker, part, losses)
         return tasks
 
-    def _send(self, request: _Request, worker: _Worker, numbers: list[int]) -> Ref:
+    def _send(self, request: _Request, worker: _RayWorker, numbers: list[int]) -> Ref:
         store, seen = self._store[request.what], worker.seen[request.what]
         new = {number: store[number] for number in numbers if number not in seen}
         seen.update(new)

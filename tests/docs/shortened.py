@@ -62,6 +62,11 @@ RULES = (
     Rule(r"fl_app train --set run\.ruonds", exit_status=2),
     Rule(r"fl_app train .*\bprototype", SHORT_RUN + " --set data.name=letters"),  # EMNIST is a download
     Rule(r"fl_app train bench\.toml", SHORT_RUN),
+    Rule(  # there is no cluster here, CIFAR-10 is a download, and ResNet-18 at full size takes minutes
+        r"fl_app train cifar10-noniid --engine ray",
+        f"{SHORT_RUN} --set data.name=letters --set model.args.width=2 --set clients.n=2",
+        replace=((r"--engine ray", "--engine local"),),
+    ),
     Rule(r"fl_app (train|up)\b", SHORT_RUN),
     Rule(r"fl_app compare .*(fashion|compare-)", f"{SHORT_RUN} --seeds 1 --policies fair-k", needs=FASHION_MNIST),
     Rule(r"fl_app compare", f"{SHORT_RUN} --seeds 1 --policies fair-k,top-k"),

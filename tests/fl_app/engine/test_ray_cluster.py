@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ from fl_app.runs.run_folder import RunFolder
 from fl_app.runs.run_hash import config_hash
 from fl_app.runs.train import train
 from tests.support.ports import free_port
-from tests.support.processes import FL_APP, assert_all_end, family_of
+from tests.support.processes import FL_APP, assert_all_end, family_of, is_running
 from tests.support.ray_cluster import ray_cluster
 from tests.support.runs import assert_same_run
 
@@ -83,6 +84,11 @@ def listening_addresses(pids):
     return found
 
 
+def is_worker(pid):
+    """Say whether a process is an actor of Ray; Ray gives its processes titles."""
+    return is_running(pid) and Path(f"/proc/{pid}/cmdline").read_text().startswith("ray::_Actor")
+
+
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F"}  # 127.0.0.1 in the tables of IPv4 and IPv6
 
 
@@ -99,11 +105,16 @@ def test_ray_of_one_run_keeps_to_itself_and_leaves_nothing(program, tiny_options
     assert addresses
     assert addresses <= LOOPBACK
     assert list(short_folder.glob("oac-ray-*"))
+    os.kill(next(filter(is_worker, family)), signal.SIGKILL)
+    run.says("a worker was lost while")
+    run.says("round", count=len(re.findall("round", run.err)) + 1)
+    family = {*family, *family_of(run.pid)}
     for pid in [*family, run.pid]:  # as batch systems do
         with contextlib.suppress(ProcessLookupError):  # a process that Ray starts and ends by itself
             os.kill(pid, signal.SIGTERM)
     assert run.wait() == 130
     assert "stopped after a whole round, and saved" in run.err
+    assert run.out == ""  # for the result alone
     assert_all_end(family)
     assert list(short_folder.iterdir()) == []
     assert not (tmp_path / ".ray").exists()
