@@ -61,7 +61,7 @@ class WandbLogger(Callback):
     def __init__(self, settings: Settings, folder: RunFolder) -> None:
         import wandb
 
-        kept = folder.path / "wandb-run"
+        kept, mode = folder.path / "wandb-run", os.environ.get("WANDB_MODE", "offline")
         number = kept.read_text(encoding="utf-8").strip() if kept.is_file() else uuid.uuid4().hex[:8]
         self._run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", PROJECT),
@@ -69,7 +69,7 @@ class WandbLogger(Callback):
             id=number,
             resume="allow",
             dir=str(folder.path),
-            mode=os.environ.get("WANDB_MODE", "offline"),
+            mode=mode,  # type: ignore[arg-type,unused-ignore]
             config=_flat(settings),
             settings=wandb.Settings(silent=True),
         )
