@@ -81,7 +81,7 @@ RULES = (
     Rule(r"fl_app client", "--patience-seconds 300", kind="background"),
     Rule(r"fl_app radio", kind="service", ready=r"^ready$"),
     Rule(r"fl_app resume .*--rounds", replace=((r"--rounds \d+", "--rounds 3"),)),
-    Rule(r"fl_app (show-config|keys|report|resume)\b"),
+    Rule(r"fl_app (show-config|keys|list|report|resume)\b"),
     # The Python example behind this one opens one buffer of each radio, which is for the wall clock.
     Rule(r"oac-virtual-pluto (--radios 2|.*--clock lock-step)", kind="service", ready=r"^ready$"),
     Rule(r"oac-virtual-pluto", LOCK_STEP, kind="service", ready=r"^ready$"),
