@@ -7,6 +7,7 @@ import os
 import nbclient
 import nbformat
 import pytest
+from jupyter_client.manager import AsyncKernelManager
 
 from tests.support.paths import ROOT
 
@@ -29,9 +30,14 @@ def executed(kept, tmp_path_factory):
     for cell in fresh.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    where = {"metadata": {"path": str(tmp_path_factory.mktemp("notebook"))}}
+    folder = tmp_path_factory.mktemp("notebook")
+    # Sockets in a folder: another program could take the TCP ports before the kernel binds them.
+    kernel = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=str(folder / "kernel"))
     without_backend = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"}
-    nbclient.NotebookClient(fresh, timeout=600, kernel_name="python3", resources=where).execute(env=without_backend)
+    client = nbclient.NotebookClient(
+        fresh, km=kernel, timeout=600, startup_timeout=600, resources={"metadata": {"path": str(folder)}}
+    )
+    client.execute(env=without_backend)
     return fresh
 
 
