@@ -19,6 +19,7 @@ from rich.table import Table
 from fl_app.config import ConfigError, Settings, load_settings
 from fl_app.processes.interrupt import EXIT_CODE, stop_on_signal
 from oac_blocks.errors import OacError
+from oac_blocks.plugins import PluginError
 
 if TYPE_CHECKING:
     from fl_app.runs.metrics import RoundFigures
@@ -157,7 +158,7 @@ def clear_errors() -> Iterator[None]:
     except KeyboardInterrupt:
         say("stopped")
         raise typer.Exit(EXIT_CODE) from None
-    except ConfigError as error:
+    except (ConfigError, PluginError) as error:
         say(f"error: {error}")
         raise typer.Exit(2) from None
     except (OSError, OacError) as error:  # errors of the system (a full disk, say) and of gr-oac

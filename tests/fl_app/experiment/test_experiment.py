@@ -174,7 +174,7 @@ def test_parts_with_an_import_string_go_on_from_the_command_line(tmp_path):
 def test_objects_without_a_name_are_named_as_such_by_the_command_line(tmp_path):
     experiment(model=lambda classes: Net(classes)).train(1, tmp_path / "mine")
     command = CliRunner().invoke(app, ["resume", str(tmp_path / "mine"), "--rounds", "2"])
-    assert command.exit_code == 1
+    assert command.exit_code == 2
     assert "[data] name = 'python:points' was an object of a Python program" in command.stderr
 
 
