@@ -63,5 +63,5 @@ def test_without_the_package_its_names_are_unknown(copied, tmp_path):
 
 def test_elsewhere_the_module_is_not_found(copied, tmp_path):
     done, _ = train(copied / "by_import_string.toml", tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "there is no module 'oac_plugin_example' among the installed packages or in" in done.stderr
