@@ -144,6 +144,7 @@ def test_show_config_prints_a_config_that_says_the_same(tmp_path):
     assert load_settings(tmp_path / "mine.toml") == load_settings("cifar10-small", ["air.snr_db=none"])
     assert set(tomllib.loads(printed)) == {
         "run",
+        "engine",
         "data",
         "model",
         "task",
