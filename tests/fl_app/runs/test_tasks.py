@@ -19,8 +19,6 @@ from fl_app.core.task import Regression
 from fl_app.data.tables import best_r2
 from fl_app.data.texts import carried_text, counted_loss
 from fl_app.runs.report import result_lines, write_report
-from fl_app.runs.run_folder import RunFolder
-from fl_app.runs.train import train
 from tests.support.runs import assert_same_run
 
 TEXT = {"name": "text", "limit": 60, "test_limit": 20, "args": {"context": 16}}
@@ -37,21 +35,6 @@ def threads_as_before():
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
-
-
-@pytest.fixture
-def run(tmp_path):
-    """Trains in a folder of its own; returns the folder."""
-
-    def start(settings, name="run", stop_after=None):
-        folder = RunFolder(tmp_path / name)
-        if not folder.config.exists():
-            folder = RunFolder.create(settings, folder.path)
-        done = []
-        train(settings, folder, done.append, lambda: stop_after is not None and len(done) >= stop_after)
-        return folder
-
-    return start
 
 
 @pytest.mark.parametrize("kind", KINDS)
