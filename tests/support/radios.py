@@ -4,6 +4,7 @@
 from dataclasses import replace
 
 from oac_blocks.radio.virtual.iiod.settings import RadioSettings
+from tests.support.polling import until
 
 
 def assert_as_found(served):
@@ -15,4 +16,5 @@ def assert_as_found(served):
     for node in served.air.nodes:
         now = node.pluto.settings
         assert replace(now, rx_gain_db=fresh.rx_gain_db, tx_lo_hz=round(now.tx_lo_hz, -1)) == fresh
-        assert not node.tx.streaming
+        # A program that has ended is noticed when its connection is, a moment later.
+        until(lambda node=node: not node.tx.streaming, "the end of the radio's stream")

@@ -19,7 +19,7 @@ both = pytest.mark.parametrize("name", ["onebit", "analog"])
 def test_names_and_aliases():
     assert scheme_names()[:2] == ("onebit", "analog")
     assert scheme_named("fsk-mv") is scheme_named("onebit")
-    with pytest.raises(ValueError, match="mode must be one of onebit, analog"):
+    with pytest.raises(ValueError, match="unknown scheme 'morse': did you mean .* There are onebit, analog"):
         scheme_named("morse")
 
 
@@ -27,7 +27,7 @@ def test_a_name_is_given_once():
     class Other(MajorityVote):
         pass
 
-    with pytest.raises(ValueError, match="name of a scheme must be a name that is free, got 'onebit'"):
+    with pytest.raises(ValueError, match="scheme 'onebit' must have a name that is free; there are onebit, analog"):
         register_scheme(Other())
 
 
