@@ -19,7 +19,7 @@ both = pytest.mark.parametrize("name", ["onebit", "analog"])
 def test_names_and_aliases():
     assert scheme_names()[:2] == ("onebit", "analog")
     assert scheme_named("fsk-mv") is scheme_named("onebit")
-    with pytest.raises(ValueError, match="unknown scheme 'morse': did you mean .* There are onebit, analog"):
+    with pytest.raises(ValueError, match=r"unknown scheme 'morse': did you mean .* There are onebit, analog"):
         scheme_named("morse")
 
 
