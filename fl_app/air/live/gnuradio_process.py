@@ -22,11 +22,11 @@ from fl_app.air.payload import check_payload
 from fl_app.air.settings import AirSettings
 from fl_app.processes.child import ends_with_parent
 from fl_app.processes.private_folder import PrivateFolder
-from oac_blocks.bench.flows.endpoints import flowgraph_environment
+from oac_blocks.bench.flows.endpoints import READY, flowgraph_environment
 from oac_blocks.dsp.checks import integer
 from oac_blocks.errors import OacError
 
-_START_SECONDS = 60.0
+_END_SECONDS = 60.0  # seconds that a process may take to end after it has closed its output
 _ROUND_SECONDS = 120.0
 _LOOK_MILLISECONDS = 200
 
@@ -65,11 +65,17 @@ class FlowgraphProcess:
         return socket
 
     def _await_start(self) -> None:
+        """Read what the process prints until it says that its flowgraph runs.
+
+        GNU Radio logs to standard output, too: a word about FFT wisdom that another program is writing, say.
+        """
         assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if line.strip() != "ready":
-            code = self._process.wait(_START_SECONDS)
-            raise FlowgraphError(f"the flowgraph did not start (exit status {code}); what it said is above")
+        for line in self._process.stdout:
+            if line.strip() == READY:
+                return
+            sys.stderr.write(line)
+        code = self._process.wait(_END_SECONDS)
+        raise FlowgraphError(f"the flowgraph did not start (exit status {code}); what it said is above")
 
     def receive(self, socket: Any) -> bytes:
         """The next message; FlowgraphError if the process ends or says nothing for long."""

@@ -202,6 +202,15 @@ def test_the_same_seed_gives_the_same_entries():
     assert not np.array_equal(received[0][0], received[0][1])
 
 
+def test_a_flowgraph_that_logs_before_it_is_ready_starts_all_the_same(tmp_path, monkeypatch, capfd):
+    """GNU Radio logs to standard output that it cannot read FFT wisdom, which another program may be writing."""
+    (tmp_path / ".gr_fftw_wisdom").write_text("half a")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with analog_air(1) as air:
+        air.uplink(np.ones((1, 8), np.float32), np.arange(1), 0)
+    assert "can't import wisdom" in capfd.readouterr().err
+
+
 def test_an_analog_flowgraph_that_is_killed_is_reported():
     entries = entries_of(np.random.default_rng(10), 2, 100)
     with analog_air(2) as air:

@@ -28,7 +28,7 @@ def make_outcome(vary, seeds=(1, 2, 3), missing=()):
         names = [f"a=b,{number}-seed{seed}" for seed in seeds]
         points.append({"values": dict(zip(vary, values, strict=True)), "runs": names, **figures})
     runs = [{"name": name} for point in points for name in point["runs"]]
-    shared = {"sweep": "x", "shared": "letters & co", "failed": []}
+    shared = {"sweep": "x", "figures": list(FIGURES), "shared": "letters & co", "failed": []}
     return {**shared, "vary": vary, "seeds": list(seeds), "points": points, "runs": runs}
 
 
