@@ -94,6 +94,9 @@ def train_run(
                     folder.save(training.checkpoint(run.prepared.fingerprint))
                 if is_stopping:
                     break
+        if loggers is None and not folder.exists:  # all rounds were played before the run had a folder
+            _keep(run, folder, training.rows)
+            folder.save(training.checkpoint(run.prepared.fingerprint))
         result = None if is_stopping else result_of(settings, folder, run.server, training.rows)
         if result is not None:
             folder.write_result(result)
@@ -109,16 +112,21 @@ def train_run(
 
 def _begin_keeping(run: Run, folder: RunFolder, before_keeping: Callable[[], None]) -> CallbackList:
     """Make the folder after the first round, when there is something to keep, and return the loggers."""
-    rows = run.training.rows
     before_keeping()
+    *earlier, _ = run.training.rows
+    _keep(run, folder, earlier)
+    with folder.writing("begin the events of a logger"):
+        return make_loggers(run.settings, folder, len(earlier))
+
+
+def _keep(run: Run, folder: RunFolder, rows: Sequence[RoundFigures]) -> None:
+    """Write what a folder begins with: the settings, the figures of earlier rounds, the picture of the partition."""
     folder.begin(run.settings)
-    folder.start_metrics(rows[:-1])
+    folder.start_metrics(rows)
     picture = folder.path / "partition.png"
     if not picture.exists():  # a run that goes on has it
         with folder.writing("draw partition.png"):
             run.prepared.plot(picture)
-    with folder.writing("begin the events of a logger"):
-        return make_loggers(run.settings, folder, len(rows) - 1)
 
 
 def result_of(

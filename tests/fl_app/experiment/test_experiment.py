@@ -151,6 +151,15 @@ def test_a_folder_goes_on_where_it_stopped(tmp_path):
     assert_equal_state(again, finished)
 
 
+def test_rounds_that_were_played_without_a_folder_are_kept_in_one(tmp_path):
+    run = trained(3)
+    assert run.train(3, tmp_path / "mine")["rounds"] == 3
+    assert len(RunFolder.open(tmp_path / "mine").rows()) == 3
+    again = experiment()
+    again.train(4, tmp_path / "mine")
+    assert_equal_state(again, trained(4))
+
+
 def test_a_folder_of_another_experiment_is_left_alone(tmp_path):
     experiment().train(1, tmp_path / "mine")
     with pytest.raises(RunError, match=r"holds another experiment: its clients\.lr is 0\.05, not 0\.1"):
