@@ -49,6 +49,7 @@ class Messages:
     """Store the messages of a message port."""
 
     def __init__(self, top_block, block, port):
+        self._block = block  # a Python block that nobody refers to any more crashes when its next message comes
         self._store = blocks.message_debug()
         self._marks = 0
         top_block.msg_connect((block, port), (self._store, "store"))
