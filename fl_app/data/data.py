@@ -23,7 +23,7 @@ Indices = NDArray[np.int64]
 class Split(ABC):
     """Hold the samples for training, or those for the test, and hand out parts of them."""
 
-    targets: NDArray[Any]  # of all samples
+    targets: NDArray[Any]  # one row for each sample
 
     def __len__(self) -> int:
         return len(self.targets)

@@ -24,7 +24,7 @@ from fl_app.data.raw_stream import RawStream
 Float = NDArray[np.float64]
 
 FUNCTION_FEATURES = 5  # columns that the function depends on
-UNIFORM_STD = 12**-0.5  # of a number that is uniform in 0..1
+UNIFORM_STD = 12**-0.5  # standard deviation of a number that is uniform in 0..1
 
 
 def load_table(

@@ -26,7 +26,7 @@ from fl_app.processes.private_folder import PrivateFolder
 from oac_blocks.bench.section import ConfigError
 
 PREFIX = "oac-ray-"  # beginning of the temporary folder's name; Ray's sockets are below it, and must have short paths
-STORE_SHARE = 0.25  # of the machine's memory, that the object store may take; it takes what it holds
+STORE_SHARE = 0.25  # largest share of the machine's memory for the object store, which takes only what it holds
 MAX_STORE_BYTES = 4 * 2**30
 JOIN_SECONDS = 20.0  # seconds for which a machine of the cluster may take to accept a connection
 NEARLY = 1e-6  # 4 CPUs / 0.4 CPUs are 10 workers, whatever the rounding
@@ -63,7 +63,8 @@ class RayCluster:
             self.close()
             if not isinstance(error, Exception):
                 raise
-            told = " ".join(str(error).split())  # of many kinds: ConnectionError, RuntimeError, ValueError, OSError
+            # Ray raises errors of many kinds: ConnectionError, RuntimeError, ValueError, OSError.
+            told = " ".join(str(error).split())
             if address:
                 raise WorkerError(
                     f"[engine] address = {address!r}: no Ray cluster can be joined there ({told}); `ray status` on a "

@@ -45,7 +45,7 @@ class JobEvent:
 
 
 class JobControl(Protocol):
-    """What a job needs from the place that runs it."""
+    """Connect a job to the place that runs it: the job reports its progress, and asks whether to stop."""
 
     def tell(self, content: Any) -> None:
         """Report progress."""

@@ -19,7 +19,7 @@ class EngineSection(Section):
     SECTION: ClassVar[str] = "engine"
 
     name: Literal["local", "ray"] = Field(
-        "local", description="who computes the clients: processes of this machine, or a Ray cluster"
+        "local", description="where the clients are computed: by processes of this machine, or on a Ray cluster"
     )
     address: str = Field(
         "", description='of the Ray cluster: "auto", HOST:PORT or ray://HOST:PORT; "": a new Ray on this machine'

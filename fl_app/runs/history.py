@@ -28,7 +28,7 @@ class History(Sequence[RoundFigures]):
     [0, 1, 2]
     >>> history[1:].to_dict()["k"]
     [2, 2]
-    >>> "test_accuracy" in history.columns  # of to_csv and, where pandas is installed, to_pandas
+    >>> "test_accuracy" in history.columns  # to_csv and to_pandas have the same columns
     True
     """
 

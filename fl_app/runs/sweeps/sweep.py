@@ -25,7 +25,7 @@ OnEvent = Callable[[JobEvent], None]
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What a sweep has found.
+    """Hold the outcome of a sweep.
 
     Attributes
     ----------

@@ -16,7 +16,7 @@ import scipy.special
 
 from oac_blocks.dsp.checks import integer, real
 
-_RESOLUTION = 1e-9  # of a threshold; metrics are float32
+_RESOLUTION = 1e-9  # step at which the search for a threshold ends; metrics are float32, which is coarser
 
 
 def peak_probability(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fl_app.core.steps.fused import BLOCK, multiply_add
 from tests.fl_app.core.fusing_torch import needs_fused_torch
 
-LEAST_EXPONENT = -126  # of a normal float32 number; smaller numbers have fewer bits
+LEAST_EXPONENT = -126  # smallest exponent of a normal float32 number; smaller numbers have fewer bits
 FRACTION_BITS = 23
 OVERFLOW = Fraction(2) ** 128
 
