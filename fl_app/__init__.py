@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from fl_app.runs.sweeps.sweep import sweep as sweep
     from oac_blocks.dsp.waveform.schemes import Scheme as Scheme
     from oac_blocks.dsp.waveform.schemes.amplitudes import Analog as Analog
+    from oac_blocks.dsp.waveform.schemes.energies import Energy as Energy
     from oac_blocks.dsp.waveform.schemes.majority_vote import MajorityVote as MajorityVote
     from oac_blocks.errors import OacError as OacError
 
@@ -56,6 +57,7 @@ _HOMES = {
     "CustomTask": "fl_app.core.task",
     "Data": "fl_app.data.data",
     "Dirichlet": "fl_app.experiment.pieces",
+    "Energy": "oac_blocks.dsp.waveform.schemes.energies",
     "Experiment": "fl_app.experiment.experiment",
     "Fading": "fl_app.experiment.pieces",
     "History": "fl_app.runs.history",

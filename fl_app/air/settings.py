@@ -31,8 +31,8 @@ class _Choice(Section):
     )
     mode: str = Field(
         "onebit",
-        description="the scheme, also called `scheme`: onebit (votes on signs), analog (amplitudes), an installed name "
-        "or package.module:Scheme",
+        description="the scheme, also called `scheme`: onebit (votes on signs), energy (energies of tones), analog "
+        "(amplitudes), an installed name or package.module:Scheme",
     )
 
 
@@ -178,7 +178,7 @@ class AirSettings(WaveformSection, _Choice):
         if self.name == "gnuradio" and self.scheme.coherent:
             allowed = "0 for the air 'gnuradio' in analog mode, whose clients share the server's clock"
             require(self.clock_ppm == 0, "clock_ppm", self.clock_ppm, allowed)
-        if not self.scheme.scaled:
+        if not self.scheme.coherent:
             allowed = f"left out in {self.mode} mode (set snr_db)"
             require(self.noise_std is None, "noise_std", self.noise_std, allowed)
         if not self.scheme.repeatable:

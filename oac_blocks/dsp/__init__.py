@@ -7,7 +7,7 @@ receiver; the name of a frequency says whether it is in rad/sample or in Hz.
 """
 
 from oac_blocks.dsp import bounds, channel, preamble
-from oac_blocks.dsp.waveform import analog, frame, fsk_mv, ofdm
+from oac_blocks.dsp.waveform import analog, energy, frame, fsk_mv, ofdm
 from oac_blocks.dsp.waveform.numerology import Numerology
 
-__all__ = ["Numerology", "analog", "bounds", "channel", "frame", "fsk_mv", "ofdm", "preamble"]
+__all__ = ["Numerology", "analog", "bounds", "channel", "energy", "frame", "fsk_mv", "ofdm", "preamble"]

@@ -51,6 +51,56 @@ def mv_error_probability(
     return scipy.special.betainc(copies, copies, p)
 
 
+def energy_variance(
+    sum_plus: npt.ArrayLike,
+    sum_minus: npt.ArrayLike,
+    noise: npt.ArrayLike,
+    repeats: npt.ArrayLike = 1,
+    *,
+    steady_squares: npt.ArrayLike = 0.0,
+    shared_squares: npt.ArrayLike = 0.0,
+) -> Number:
+    """Return the variance of the sum that ``energy.detect`` returns, for scale 1.
+
+    A tone that N clients share in Rayleigh fading is Gaussian, so its energy is exponentially distributed: its standard
+    deviation equals its mean, the sum of the clients' energies plus the noise. The two tones are independent, and the
+    mean over R independent copies has 1/R of the variance.
+
+    A client's gain with a steady part of power a (Rician fading: a = K / (K + 1)) has less variance. The square of the
+    mean then loses a^2 g^2 for each client, because a number of constant magnitude and random phase has no variance of
+    its own. If all copies of an entry see the same gain, its power varies with all of them together: every client adds
+    g^2 times the variance of its power gain (Rayleigh: 1, Rician: 1 - a^2), of which averaging removes nothing.
+
+    Parameters
+    ----------
+    sum_plus, sum_minus : array_like
+        Sum of the energies of the clients with a positive and with a negative entry, at the server, >= 0.
+    noise : array_like
+        Noise variance of a subcarrier, >= 0.
+    repeats : array_like
+        Number of copies of each entry, >= 1.
+    steady_squares : array_like
+        Sum of (a g)^2 over all clients; 0 for Rayleigh fading.
+    shared_squares : array_like
+        Sum of g^2 (1 - a^2) over all clients if the copies share one gain; 0 if their gains are independent.
+
+    Returns
+    -------
+    float or array
+        The variance for the broadcast arguments.
+    """
+    names = ("sum_plus", "sum_minus", "noise", "repeats", "steady_squares", "shared_squares")
+    given = (sum_plus, sum_minus, noise, repeats, steady_squares, shared_squares)
+    values = [np.asarray(value, np.float64) for value in given]
+    for name, value in zip(names, values, strict=True):
+        least = 1 if name == "repeats" else 0
+        sound = bool(np.all(np.isfinite(value) & (value >= least)))
+        require(sound, name, value, f"finite and >= {least}")
+    plus, minus, floor, copies, steady, shared = values
+    one_look = (plus + floor) ** 2 + (minus + floor) ** 2 - steady
+    return np.float64(1) * ((one_look - shared) / copies + shared)
+
+
 def delay_crlb(waveform: npt.ArrayLike, snr: float) -> float:
     """Return the least variance of a delay estimate in samples^2, for a known waveform of unknown complex amplitude.
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compute the air by formulas: equation (7) for entries, the exact statistics of FSK-MV for votes; no waveform.
+"""Compute the air by formulas: equation (7) for amplitudes, the exact statistics of energies on tones; no waveform.
 
 Equation (7) is (sum_n h_n g_n + xi) / N over the N participants, with one real h_n of mean 1 for each client and round,
-and independent noise xi on each entry. The two energies of a vote are drawn independently for each entry.
+and independent noise xi on each entry. The two energies of a vote, or of an entry of the energy scheme, are drawn
+independently for each entry.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from fl_app.air.base import Unseen, Uplink
 from fl_app.air.bursts import air_time, plan
 from fl_app.air.simulation.clipping import clip_entries
 from fl_app.air.simulation.gains import draw_flat_gains, mean_gain
-from fl_app.air.simulation.levels import analog_levels, levels_of, onebit_levels
+from fl_app.air.simulation.levels import analog_levels, energy_levels, levels_of
 from fl_app.air.simulation.simulated import SimulatedAir
 from fl_app.core.streams import stream
 from oac_blocks.dsp.channel.fading import gains
 from oac_blocks.dsp.channel.noise import complex_alpha_stable
+from oac_blocks.dsp.waveform.schemes.energies import PEAK_ENERGY
 
 Formula = Callable[["FadingAir", npt.NDArray[Any], npt.NDArray[np.int64], int], npt.NDArray[np.float32]]
 
@@ -55,32 +57,49 @@ class FadingAir(SimulatedAir):
         t: int,
     ) -> npt.NDArray[np.float32]:
         """Return energy for minus energy against, averaged over the copies, in units of one client's subcarrier."""
-        noise_power = onebit_levels(self.settings).subcarrier_noise
+        noise_power = energy_levels(self.settings, votes).subcarrier_noise
+        return self._difference(votes == 1, votes == -1, noise_power, t)
+
+    def _entries(
+        self,
+        entries: npt.NDArray[np.float32],
+        clients: npt.NDArray[np.int64],  # noqa: ARG002
+        t: int,
+    ) -> npt.NDArray[np.float32]:
+        """Return the estimate of the mean entry by the energy scheme."""
+        levels = energy_levels(self.settings, entries)
+        sent = np.clip(levels.scale * entries, -PEAK_ENERGY, PEAK_ENERGY, dtype=np.float32)
+        plus, minus = np.maximum(sent, 0), np.maximum(-sent, 0)
+        difference = self._difference(plus, minus, levels.subcarrier_noise, t)
+        return difference / np.float32(levels.scale * len(entries))
+
+    def _difference(
+        self, plus: npt.NDArray[Any], minus: npt.NDArray[Any], noise_power: float, t: int
+    ) -> npt.NDArray[np.float32]:
+        """Return the difference of two tones' energies, averaged over the copies, for the energies (N, k) sent."""
         exponential = self.settings.fading == "rayleigh" and self.settings.noise_alpha == 2
         draw = self._exponential_energies if exponential else self._energies
         copies = self.settings.repeats
-        return (draw(votes == 1, noise_power, t, 0) - draw(votes == -1, noise_power, t, 1)) / np.float32(copies)
+        return (draw(plus, noise_power, t, 0) - draw(minus, noise_power, t, 1)) / np.float32(copies)
 
     def _exponential_energies(
-        self, speaks: npt.NDArray[np.bool_], noise_power: float, t: int, tone: int
+        self, sent: npt.NDArray[Any], noise_power: float, t: int, tone: int
     ) -> npt.NDArray[np.float32]:
         """Draw energies: K Rayleigh gains and Gaussian noise add up to a Gaussian, and R such energies are Erlang."""
         rng = stream(self.seed, "air energy", t, tone)
-        means = speaks.sum(axis=0, dtype=np.float32) + np.float32(noise_power)
+        means = sent.sum(axis=0, dtype=np.float32) + np.float32(noise_power)
         return means * rng.standard_gamma(self.settings.repeats, len(means), np.float32)
 
-    def _energies(
-        self, speaks: npt.NDArray[np.bool_], noise_power: float, t: int, tone: int
-    ) -> npt.NDArray[np.float32]:
+    def _energies(self, sent: npt.NDArray[Any], noise_power: float, t: int, tone: int) -> npt.NDArray[np.float32]:
         """Draw energies without the shortcut: add up the clients on the subcarrier, each with its own phase."""
         settings, rng = self.settings, stream(self.seed, "air energy", t, tone)
-        k = speaks.shape[1]
+        k = sent.shape[1]
         energies = np.zeros(k, np.float32)
         for copy in range(settings.repeats):
             total = self._noise(k, noise_power, t, tone, copy)
-            for row in speaks:
+            for row in sent:
                 turn = np.exp(2j * np.pi * rng.random(k, np.float32))
-                total += row * gains((k,), settings.fading, rng, settings.rician_k_db) * turn
+                total += np.sqrt(row, dtype=np.float32) * gains((k,), settings.fading, rng, settings.rician_k_db) * turn
             energies += total.real**2 + total.imag**2
         return energies
 
@@ -113,4 +132,8 @@ class FadingAir(SimulatedAir):
 
 
 # Formulas of the schemes whose statistics are known in closed form; every other scheme goes by subcarriers.
-FORMULAS: dict[str, Formula] = {"onebit": FadingAir._votes, "analog": FadingAir._mean}
+FORMULAS: dict[str, Formula] = {
+    "onebit": FadingAir._votes,
+    "analog": FadingAir._mean,
+    "energy": FadingAir._entries,
+}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Compute the clients' transmit scale and the receiver's noise power in a round.
 
-All analog clients multiply by one scale, such that their entries have unit energy on a subcarrier, averaged over all
-clients. A client reports the RMS of its entries when it is ready, and the server's "go" carries the scale. This is one
-number each way over the control link, and nothing is kept from round to round.
+All clients of a scaled scheme multiply by one scale, such that a typical entry has unit energy on a subcarrier. A
+client reports the RMS and the peak of its entries when it is ready, and the server's "go" carries the scale. These are
+a few numbers over the control link, and nothing is kept from round to round.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_app.air.settings import AirSettings
-from oac_blocks.dsp.waveform.analog import common_scale
 
 _LEAST_RMS = 1e-30  # RMS assumed for entries that are all zero; the noise on them then vanishes too
 _LEAST_RMS_TO_NOISE = 1e-6  # smallest RMS in units of noise_std; float32 would overflow below it
@@ -28,7 +27,7 @@ class Levels:
     scale: float  # amplitude of an entry of 1; 1 for votes
     sample_noise: float  # power of the receiver's noise on a sample
     subcarrier_noise: float  # power of the receiver's noise on a subcarrier
-    entry_noise_std: float  # analog: standard deviation of xi on an entry, divided by the mean gain
+    entry_noise_std: float  # coherent: standard deviation of xi on an entry, divided by the mean gain
 
     @property
     def snr_db(self) -> float | None:
@@ -38,19 +37,21 @@ class Levels:
 
 def levels_of(settings: AirSettings, payload: npt.NDArray[Any], mean_gain: float) -> Levels:
     """Return the levels of a round in which clients send these payloads (participants, k)."""
-    return analog_levels(settings, payload, mean_gain) if settings.scheme.scaled else onebit_levels(settings)
+    return analog_levels(settings, payload, mean_gain) if settings.scheme.coherent else energy_levels(settings, payload)
 
 
-def onebit_levels(settings: AirSettings) -> Levels:
-    """Return the levels of votes, which have unit energy."""
+def energy_levels(settings: AirSettings, payload: npt.NDArray[Any]) -> Levels:
+    """Return the levels of a scheme that compares energies: a vote, or an entry of RMS value, has unit energy."""
     noise = 0.0 if settings.snr_db is None else 10 ** (-settings.snr_db / 10)
-    return Levels(1.0, noise, noise * _gathering(settings), 0.0)
+    scale = settings.scheme.common_scale(*reports(payload)) if settings.scheme.scaled else 1.0
+    return Levels(scale, noise, noise * _gathering(settings), 0.0)
 
 
 def analog_levels(settings: AirSettings, entries: npt.NDArray[Any], mean_gain: float) -> Levels:
     """Return the levels for these entries (participants, k); ``noise_std`` is that of xi, whatever the scale is."""
     least = max(_LEAST_RMS, _LEAST_RMS_TO_NOISE * (settings.noise_std or 0.0))
-    scale = common_scale(max(rms(entries), least))
+    root_mean_squares, peaks = reports(entries, least)
+    scale = settings.scheme.common_scale(root_mean_squares, peaks)
     to_entry = scale * mean_gain
     if settings.noise_std is not None:
         sample_noise = 2 * (settings.noise_std * to_entry) ** 2 / _gathering(settings)
@@ -60,10 +61,13 @@ def analog_levels(settings: AirSettings, entries: npt.NDArray[Any], mean_gain: f
     return Levels(scale, sample_noise, subcarrier_noise, float(np.sqrt(subcarrier_noise / 2)) / to_entry)
 
 
-def rms(entries: npt.NDArray[Any]) -> float:
-    """Return the root mean square over all clients and entries, summed in float64, one client at a time."""
-    total = sum(float(np.einsum("i,i->", row, row, dtype=np.float64)) for row in entries)
-    return float(np.sqrt(total / entries.size))
+def reports(
+    entries: npt.NDArray[Any], least: float = _LEAST_RMS
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return what clients report of their entries (participants, k): RMS, summed in float64, and largest magnitude."""
+    squares = [float(np.einsum("i,i->", row, row, dtype=np.float64)) / row.size for row in entries]
+    peaks = [max(float(row.max()), -float(row.min())) for row in entries]
+    return np.maximum(np.sqrt(squares), least), np.maximum(peaks, least)
 
 
 def _gathering(settings: AirSettings) -> float:

@@ -7,7 +7,7 @@ from scipy import stats
 
 from fl_app.air import AirSettings
 from fl_app.air.simulation.gains import draw_flat_gains, mean_gain
-from fl_app.air.simulation.levels import analog_levels, rms
+from fl_app.air.simulation.levels import analog_levels, reports
 from oac_blocks.dsp.channel import fading
 from tests.support.statistics import assert_mean, share_std
 
@@ -30,8 +30,12 @@ def test_noise_std_is_the_noise_on_an_entry_whatever_the_scale_and_gain():
 
 def test_rms_neither_overflows_nor_loses():
     huge = np.full((2, 100), 1e30, np.float32)
-    assert rms(huge) == pytest.approx(1e30)
-    assert rms(np.zeros((2, 3), np.float32)) == 0
+    rms, peak = reports(huge)
+    assert rms == pytest.approx([1e30, 1e30])
+    assert peak == pytest.approx([1e30, 1e30])
+    rms, peak = reports(np.zeros((2, 3), np.float32))
+    assert 0 < rms.max() <= 1e-30
+    assert 0 < peak.max() <= 1e-30
 
 
 @pytest.mark.parametrize("least", [0.05, 0.5])

@@ -48,6 +48,10 @@ class Analog(Scheme):
         finite("payload", payload)
         return payload.astype(np.float32, copy=False)
 
+    def common_scale(self, rms: npt.NDArray[np.float64], peak: npt.NDArray[np.float64]) -> float:  # noqa: ARG002
+        """Return the amplitude of an entry of 1: a subcarrier has unit energy in the mean over all clients."""
+        return analog.common_scale(float(np.sqrt(np.mean(np.square(rms)))))
+
     def random_payload(self, k: int, rng: np.random.Generator) -> Payload:
         return rng.standard_normal(k, np.float32)
 

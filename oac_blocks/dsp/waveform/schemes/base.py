@@ -77,6 +77,16 @@ class Scheme(ABC):
     def check(self, payload: Payload) -> Payload:
         """Return the payload (..., k) in the scheme's ``dtype``; raise ValueError if a value is not allowed."""
 
+    def common_scale(self, rms: npt.NDArray[np.float64], peak: npt.NDArray[np.float64]) -> float:  # noqa: ARG002
+        """Return the scale that all clients apply in a round.
+
+        Parameters
+        ----------
+        rms, peak : float64 arrays of shape (clients,)
+            Root mean square and largest magnitude of each client's entries, as the clients report them; above 0.
+        """
+        return 1.0
+
     @abstractmethod
     def random_payload(self, k: int, rng: np.random.Generator) -> Payload:
         """Return a payload of k random entries, to test a link."""

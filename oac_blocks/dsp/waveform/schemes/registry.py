@@ -16,6 +16,7 @@ SCHEMES: Registry[Any] = Registry(
     {
         "onebit": "oac_blocks.dsp.waveform.schemes.majority_vote:MajorityVote",
         "analog": "oac_blocks.dsp.waveform.schemes.amplitudes:Analog",
+        "energy": "oac_blocks.dsp.waveform.schemes.energies:Energy",
     },
     aliases={"fsk-mv": "onebit"},
 )

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Define the energy scheme (``energy``): entries are energies on tone pairs, and the channel adds up the energies.
+
+It needs what the majority vote needs, and neither phases nor channel knowledge. Its received values estimate the mean
+of the clients' entries without bias, magnitudes included.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from oac_blocks.dsp.checks import require
+from oac_blocks.dsp.waveform import energy
+from oac_blocks.dsp.waveform.numerology import Numerology
+from oac_blocks.dsp.waveform.schemes.amplitudes import Analog
+from oac_blocks.dsp.waveform.schemes.base import Floats, Grid, Payload
+
+# Largest energy on a subcarrier, where a vote has 1. Among the 96 pairs of a symbol, one such entry adds a third to the
+# symbol's energy.
+PEAK_ENERGY = 32.0
+
+
+class Energy(Analog):
+    """Aggregation by energies; payloads are float32 gradient entries, received values estimate their mean.
+
+    The update follows the received values themselves, so memory and downlink are those of ``Analog``.
+
+    Examples
+    --------
+    >>> from oac_blocks.dsp import Numerology
+    >>> scheme, num, rng = oac.Energy(), Numerology(), np.random.default_rng(1)
+    >>> entries = np.float32([0.5, -2, 3])
+    >>> scheme.detect(scheme.encode(entries, num, rng=rng), 3, num).round(3)
+    array([ 0.5, -2. ,  3. ], dtype=float32)
+    """
+
+    name = "energy"
+    coherent = False
+    repeatable = True
+
+    def common_scale(self, rms: npt.NDArray[np.float64], peak: npt.NDArray[np.float64]) -> float:
+        """Return the energy of an entry of 1: entries of RMS value have the energy of a vote.
+
+        The median over the clients counts, so that one client cannot move the scale far by a false report. If entries
+        are so uneven that the largest one would exceed ``PEAK_ENERGY``, the scale is smaller.
+        """
+        require(bool(np.all(np.isfinite(rms)) and np.all(np.isfinite(peak))), "rms", rms, "finite, as must be the peak")
+        return float(min(1 / np.median(rms), PEAK_ENERGY / np.median(np.maximum(peak, rms))))
+
+    def entries_per_symbol(self, num: Numerology) -> int:
+        return num.votes_per_symbol
+
+    def encode(
+        self,
+        payload: Payload,
+        num: Numerology,
+        *,
+        rng: np.random.Generator | None = None,
+        repeats: int = 1,
+        scale: float = 1.0,
+        precoding: npt.ArrayLike | None = None,  # noqa: ARG002 (energies need none)
+    ) -> Grid:
+        """Return the grid; an entry whose energy would exceed ``PEAK_ENERGY`` is cut there."""
+        most = np.float32(PEAK_ENERGY / scale)
+        return energy.encode(np.clip(payload, -most, most), num, rng, scale, repeats)
+
+    def detect(
+        self,
+        grid: Grid,
+        k: int,
+        num: Numerology,
+        *,
+        repeats: int = 1,
+        scale: float = 1.0,
+        clients: int = 1,
+        mean_gain: float = 1.0,
+    ) -> Floats:
+        """Return the estimate of the mean entry; ``mean_gain`` is the mean power of the clients' channels."""
+        return energy.detect(grid, k, num, scale, repeats) / np.float32(clients * mean_gain)
