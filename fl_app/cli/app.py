@@ -15,6 +15,7 @@ from fl_app.cli.console import Config, Json, Out, Set, clear_errors, settings_fr
 from fl_app.cli.list_command import list_parts
 from fl_app.cli.radio_command import radio
 from fl_app.cli.sweep_command import compare, sweep
+from fl_app.cli.theory_command import theory
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -140,3 +141,4 @@ app.command()(sweep)
 link_commands.register(app)
 app.command()(radio)
 app.command("list")(list_parts)
+app.add_typer(theory, name="theory")
