@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 
-from fl_app.cli.console import Json, clear_errors
+from fl_app.cli.console import Config, Json, Set, clear_errors, settings_from
 from fl_app.config import ConfigError
 
 if TYPE_CHECKING:
@@ -129,6 +132,137 @@ def noise(
                     share = "-" if row["k_m_ratio"] is None else f"{row['k_m_ratio']:g}"
                     table.add_row(name, share, *(f"{value:.3g}" for value in row[kind]))
         Console().print(table)
+
+
+@theory.command()
+def exchange(
+    config: Config = None,
+    changes: Set = None,
+    skip: Annotated[int, typer.Option(min=1, help="Rounds at the beginning that do not count.")] = 5,
+    as_json: Json = False,
+) -> None:
+    """Train, and measure how many entries the magnitude set exchanges in a round: k_0, p_1 and p_2 of Lemma 1.
+
+    The biases say how far the exchange is from uniform, as Lemma 1 assumes it: 0 is uniform, 1 is not at all.
+
+    Example: fl_app theory exchange quickstart --set run.rounds=40
+    """
+    with clear_errors():
+        settings = settings_from(config, changes, {})
+        from fl_app.runs.callbacks import CallbackList
+        from fl_app.runs.run import Run
+        from fl_app.theory.measured import ExchangeMeter
+
+        if settings.run.rounds < skip + 2:
+            raise ConfigError(f"[run] rounds must be at least {skip + 2} with --skip {skip}, got {settings.run.rounds}")
+        meter = ExchangeMeter(skip=skip)
+        run = Run(settings, callbacks=CallbackList([meter]))
+        with progress_bar("round", settings.run.rounds) as step:
+            for _row in run.rounds(settings.run.rounds):
+                step()
+        show(as_json, meter.result().to_dict(), _EXCHANGE_NAMES)
+
+
+@theory.command()
+def lipschitz(
+    config: Config = None,
+    changes: Set = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Length of the trajectory in rounds.")] = 20,
+    every: Annotated[int, typer.Option(min=1, help="Estimate at every so many rounds.")] = 1,
+    samples: Annotated[int, typer.Option(min=1, help="Samples of each client for a gradient, at most.")] = 500,
+    as_json: Json = False,
+) -> None:
+    """Estimate the Lipschitz constants of Table I, and the other constants of Theorem 1, along a training trajectory.
+
+    Example: fl_app theory lipschitz quickstart --set data.alpha=0.3 --rounds 10
+    """
+    with clear_errors():
+        settings = settings_from(config, changes, {})
+        from fl_app.theory.trajectory import estimate
+
+        with progress_bar("round", rounds) as step:
+            found = estimate(settings, rounds, every, samples, on_round=lambda _t: step())
+        show(as_json, found.to_dict(), _CONSTANT_NAMES)
+
+
+@theory.command()
+def bound(
+    config: Config = None,
+    changes: Set = None,
+    exchanged: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of the magnitude set that a round exchanges, k_0/k_M.")
+    ] = 0.25,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of the trajectory that gives the constants.")] = 5,
+    samples: Annotated[int, typer.Option(min=1, help="Samples of each client for a gradient, at most.")] = 200,
+    as_json: Json = False,
+) -> None:
+    """Compute every term of Theorem 1 for a config, and say which dominates; constants come from a short trajectory.
+
+    The theorem is an order of magnitude: compare terms, and configs with each other. It is about analog aggregation.
+
+    Example: fl_app theory bound cifar10-small --set clients.H=20
+    """
+    with clear_errors():
+        settings = settings_from(config, changes, {})
+        from fl_app.theory.plan import bound_of
+        from fl_app.theory.trajectory import estimate
+
+        with progress_bar("round", rounds) as step:
+            constants = estimate(settings, rounds, samples=samples, on_round=lambda _t: step())
+        found = bound_of(settings, constants, exchanged)
+        if as_json:
+            typer.echo(json.dumps(found))
+            return
+        table = Table("term of Theorem 1", "value", "share", box=SIMPLE)
+        total = sum(found["terms"].values())
+        for name, value in found["terms"].items():
+            table.add_row(name, f"{value:.3g}", f"{100 * value / total:.1f} %")
+        Console().print(table)
+        typer.echo(f"dominates: {found['dominates']}; mean age {found['mean_age']:.2f} rounds")
+        for name, limit in found["rate_limits"].items():
+            verdict = "holds" if found["rates"][name] <= limit else "is exceeded: the theorem does not apply"
+            typer.echo(f"{name} = {found['rates'][name]:g}, at most {limit:.3g} by the theorem: {verdict}")
+
+
+_EXCHANGE_NAMES = {
+    "k0": "entries exchanged in a round (k_0)",
+    "p1": "an entry leaves the magnitude set (p_1)",
+    "p2": "another entry enters it (p_2)",
+    "entry_bias": "bias of the entries that enter",
+    "exit_bias": "bias of the entries that leave",
+    "return_share": "entries that return after one round outside",
+    "mean_aou": "mean age at the end (rounds)",
+    "predicted_aou": "mean age by Lemma 1's limit (rounds)",
+}
+_CONSTANT_NAMES = {
+    "local_squared": "L~^2, one client's gradient",
+    "global_squared": "L_g^2, the global gradient",
+    "heterogeneity_squared": "L_h^2, clients apart from their mean",
+    "gradient_bound": "G, largest stochastic gradient",
+    "sgd_std": "sigma_s, scatter of stochastic gradients",
+    "heterogeneity_std": "sigma_g, clients' gradients apart",
+    "entry_rms": "RMS of an entry that a client sends",
+    "loss": "loss before training",
+}
+
+
+def show(as_json: bool, found: dict[str, Any], names: dict[str, str]) -> None:
+    """Print figures as one JSON object, or as a table with their names."""
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    table = Table("figure", "value", box=SIMPLE)
+    for key, name in names.items():
+        table.add_row(name, "-" if found[key] is None else f"{found[key]:.4g}")
+    Console().print(table)
+
+
+@contextmanager
+def progress_bar(what: str, total: int) -> Iterator[Callable[[], None]]:
+    """Show a bar on stderr; call the result after each step."""
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda: bar.advance(task)
 
 
 _POLICIES: list[tuple[str, float | None]] = [
