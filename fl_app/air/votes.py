@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Count how often the air decided against the clients' majority, and compute the expected rate."""
+"""Count how often the air decided against the clients' majority, compute the expected rate, and decide ties."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from oac_blocks.dsp.bounds import mv_error_probability
 from oac_blocks.dsp.checks import require
+
+TIE_VOTES = 0.5  # magnitude of the soft vote of a tie, in votes: below the least majority, which is one vote
 
 
 def vote_error_rate(votes: npt.ArrayLike, received: npt.ArrayLike) -> tuple[int, int]:
@@ -49,6 +53,20 @@ def expected_vote_error_rate(votes: npt.ArrayLike, snr: float, repeats: int = 1)
         return float("nan")
     probability = mv_error_probability(k_plus[decided], k_minus[decided], snr, repeats)
     return float(np.average(probability, weights=counts[outcome[decided]]))
+
+
+def decide_ties(
+    received: npt.NDArray[np.float32], votes: npt.NDArray[Any], coins: np.random.Generator
+) -> npt.NDArray[np.float32]:
+    """Return the exact sums ``received`` (k,) of ``votes`` (N, k) with a coin's decision for each tie.
+
+    Where as many clients vote for as against, the energies on the air decide by chance, and so does an air without
+    energies: the soft vote of a tie is +1/2 or -1/2. It has a sign, but a smaller magnitude than any majority. An entry
+    on which all clients abstain stays 0.
+    """
+    ties = (received == 0) & np.any(votes, axis=0)
+    sides = np.where(coins.random(len(received)) < 0.5, np.float32(-TIE_VOTES), np.float32(TIE_VOTES))
+    return np.where(ties, sides, received)
 
 
 def _ballots(votes: npt.ArrayLike) -> npt.NDArray[np.int8]:

@@ -84,13 +84,17 @@ class RunState:
         tested = "".join(f"{name} {value:>6}  " for name, value in self._figures.items())
         return (
             f"round {self.done:>4}/{self.rounds}  {tested}loss {self._loss}  "
-            f"AoU {row.mean_aou:.1f} (max {row.max_aou})  vote errors {percent(row.vote_error_rate)}"
+            f"AoU {row.mean_aou:.1f} (max {row.max_aou})  vote errors {percent(row.vote_error_rate)}{self._ties_text}"
             f"{self._dropped_text}  ETA {self.eta}"
         )
 
     @property
     def _loss(self) -> str:
         return "-" if self._row.loss is None else f"{self._row.loss:.3f}"
+
+    @property
+    def _ties_text(self) -> str:
+        return "" if self._row.tie_share is None else f"  ties {percent(self._row.tie_share)}"
 
     @property
     def _dropped_text(self) -> str:

@@ -39,6 +39,8 @@ class RoundFigures:
         One-bit mode: share of received signs that differ from the true majority; ties do not count.
     votes_compared : int
         Number of entries that this rate is over.
+    tie_share : float or None
+        One-bit mode: share of the entries without a majority among the votes of the clients heard.
     symbols, air_seconds : int, float
         OFDM symbols on the air, and their duration.
     snr_db, pmepr_db : float or None
@@ -79,6 +81,7 @@ class RoundFigures:
     absent_clients: int = 0
     downlink_bytes: int | None = None
     test_figures: dict[str, float | None] | None = None
+    tie_share: float | None = None
 
     @property
     def is_tested(self) -> bool:
@@ -144,6 +147,7 @@ def summary(rows: Sequence[RoundFigures]) -> dict[str, Any]:
         "participation": last.participation,
         "vote_error_rate": errors / compared if compared else None,
         "votes_compared": compared,
+        "tie_share": _mean_by_entries([(row.tie_share, row.k) for row in rows if row.tie_share is not None]),
         "dropped_clients": sum(row.dropped_clients for row in rows),
         "absent_clients": sum(row.absent_clients for row in rows),
         "downlink_bytes": last_known([row.downlink_bytes for row in rows]),
@@ -160,6 +164,12 @@ def summary(rows: Sequence[RoundFigures]) -> dict[str, Any]:
 def last_known(values: Sequence[float | None]) -> float | None:
     """Return the latest value that was measured."""
     return next((value for value in reversed(values) if value is not None), None)
+
+
+def _mean_by_entries(shares: Sequence[tuple[float, int]]) -> float | None:
+    """Return the mean of shares over all entries of a run; each share comes with its round's number of entries."""
+    entries = sum(k for _, k in shares)
+    return sum(share * k for share, k in shares) / entries if entries else None
 
 
 def _mean_power_db(values_db: Sequence[float]) -> float | None:

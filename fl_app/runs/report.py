@@ -70,6 +70,8 @@ def result_lines(result: dict[str, Any]) -> list[tuple[str, str]]:
     if result["vote_error_rate"] is not None:
         compared = f"{result['votes_compared']:,} majorities"
         lines.append(("vote errors", f"{percent(result['vote_error_rate'])} of {compared}"))
+    if result.get("tie_share") is not None:  # older results lack it
+        lines.append(("ties", f"{percent(result['tie_share'])} of all entries: no majority, so chance decided"))
     lines.append(("on the air", f"{result['symbols']:,} OFDM symbols, {result['air_seconds']:.3f} s"))
     if result["snr_db"] is not None:
         lines.append(("SNR at the server", f"{result['snr_db']:.1f} dB"))

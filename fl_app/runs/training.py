@@ -55,7 +55,7 @@ class Training:
             server.skip()
             self.lost_in_a_row += 1
         tested = self._evaluate(t) if evaluate else None
-        errors, compared = self._vote_errors(sending, uplink) if uplink is not None else (0, 0)
+        errors, compared, entries = self._vote_errors(sending, uplink) if uplink is not None else (0, 0, 0)
         dropped = len(reports) - len(sending)
         heard = uplink.heard.size if uplink is not None else 0
         row = RoundFigures(
@@ -71,6 +71,7 @@ class Training:
             absent_clients=self.participants(t).size - dropped - heard,
             vote_error_rate=errors / compared if compared else None,
             votes_compared=compared,
+            tie_share=1 - compared / entries if entries else None,
             symbols=uplink.symbols if uplink else 0,
             air_seconds=uplink.air_seconds if uplink else 0.0,
             snr_db=_finite(uplink.snr_db) if uplink else None,
@@ -89,14 +90,24 @@ class Training:
         payload = np.stack(payloads) if len(payloads) == len(sending) else Unseen(self.server.selected.size)
         return self.air.uplink(payload, np.array([report.client for report in sending], np.int64), t)
 
-    def _vote_errors(self, sending: Sequence[ClientReport], uplink: Uplink) -> tuple[int, int]:
-        """Compare the soft votes with the majority of the heard clients; return (0, 0) if their votes are unknown."""
+    def _vote_errors(self, sending: Sequence[ClientReport], uplink: Uplink) -> tuple[int, int, int]:
+        """Compare the soft votes with the majority of the heard clients.
+
+        Returns
+        -------
+        errors, compared, entries : int
+            Wrong decisions; entries with a majority; all entries that were looked at. All are 0 if the votes are
+            unknown.
+        """
         heard = set(uplink.heard.tolist())
         known = [report.payload for report in sending if report.client in heard and report.payload is not None]
         if not self.air.scheme.decides or not known or len(known) < len(heard):
-            return 0, 0
+            return 0, 0, 0
         entries = uplink.entries_of_heard()
-        return vote_error_rate(np.stack(known)[:, entries], uplink.received[entries]) if entries.any() else (0, 0)
+        if not entries.any():
+            return 0, 0, 0
+        errors, compared = vote_error_rate(np.stack(known)[:, entries], uplink.received[entries])
+        return errors, compared, int(np.count_nonzero(entries))
 
     def _evaluate(self, t: int) -> Evaluation:
         """Evaluate the model on the test set, with the batch-norm statistics that the clients measure now."""

@@ -64,6 +64,7 @@ def _figures(point: dict[str, Any]) -> dict[str, Any]:
         "mean_aou": point["mean_aou"]["mean"],
         "max_aou": max(point["max_aou"]["each"]),
         "vote_error_rate": point["vote_error_rate"]["mean"],
+        "tie_share": point["tie_share"]["mean"],
         "air_seconds": point["air_seconds"]["mean"],
         "seconds": point["seconds"]["mean"],
     }
@@ -72,7 +73,7 @@ def _figures(point: dict[str, Any]) -> dict[str, Any]:
 def columns(outcome: dict[str, Any]) -> tuple[str, ...]:
     """Return the headings of the table; a task without an accuracy is compared by its loss."""
     judged = ("accuracy %", "each seed %") if _has_accuracy(outcome) else ("loss", "each seed")
-    return ("policy", *judged, "mean AoU", "oldest", "vote err. %", "air s")
+    return ("policy", *judged, "mean AoU", "oldest", "vote err. %", "ties %", "air s")
 
 
 def table_rows(outcome: dict[str, Any]) -> list[tuple[str, ...]]:
@@ -89,6 +90,7 @@ def table_rows(outcome: dict[str, Any]) -> list[tuple[str, ...]]:
             f"{one['mean_aou']:.2f}",
             str(one["max_aou"]),
             "-" if one["vote_error_rate"] is None else f"{100 * one['vote_error_rate']:.1f}",
+            "-" if one["tie_share"] is None else f"{100 * one['tie_share']:.1f}",
             f"{one['air_seconds']:.3f}",
         )
         for policy, one in ordered

@@ -12,7 +12,16 @@ from fl_app.config import Settings
 from fl_app.runs.sweeps.plan import SweepRun, short_keys, value_text_of
 
 # Figures of every run's result that are summarised over the seeds; a task's own figures of merit follow them.
-FIGURES = ("test_accuracy", "test_loss", "mean_aou", "max_aou", "vote_error_rate", "air_seconds", "seconds")
+FIGURES = (
+    "test_accuracy",
+    "test_loss",
+    "mean_aou",
+    "max_aou",
+    "vote_error_rate",
+    "tie_share",
+    "air_seconds",
+    "seconds",
+)
 
 
 def over_seeds(each: Sequence[float | None]) -> dict[str, Any]:

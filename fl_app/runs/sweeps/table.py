@@ -40,6 +40,7 @@ TABLE_COLUMNS = (
     TableColumn("mean_aou", "mean AoU", 2),
     TableColumn("max_aou", "oldest", 1),
     TableColumn("vote_error_rate", "vote err.", 1, "%", 100),
+    TableColumn("tie_share", "ties", 1, "%", 100),
     TableColumn("air_seconds", "air", 3, "s"),
 )
 

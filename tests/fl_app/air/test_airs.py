@@ -53,7 +53,7 @@ def test_another_seed_or_round_is_another_draw(settings):
         make_air(settings, 3, 5).uplink(payload, np.arange(3), 0).received,
     ]
     for other in others:
-        assert np.array_equal(received, other) == (settings.name == "ideal")
+        assert np.array_equal(received, other) == ((settings.name, settings.mode) == ("ideal", "analog"))
 
 
 @pytest.mark.parametrize("k", [1, 2, 95, 96, 97, 385])
@@ -125,5 +125,28 @@ def test_ideal_is_the_mean_and_the_sum():
     assert analog.received == pytest.approx(g.astype(np.float64).mean(axis=0), rel=1e-6, abs=1e-9)
     votes = payload_for("onebit", 5, 333)
     onebit = make_air(AirSettings(name="ideal"), 5, 0).uplink(votes, np.arange(5), 0)
-    assert np.array_equal(onebit.received, votes.astype(int).sum(axis=0))
+    total = votes.astype(int).sum(axis=0)
+    assert np.array_equal(onebit.received[total != 0], total[total != 0])
     assert (analog.snr_db, analog.pmepr_db) == (None, None)
+
+
+@pytest.mark.parametrize("name", SIMULATED_NAMES)
+def test_a_tie_is_decided_by_chance_in_every_air(name):
+    k = 20_000
+    votes = np.stack([np.ones(k, np.int8), -np.ones(k, np.int8)])
+    received = make_air(AirSettings(name=name), 2, 3).uplink(votes, np.arange(2), 1).received
+    ups = np.count_nonzero(received > 0)
+    assert ups + np.count_nonzero(received < 0) == k
+    # In the waveform's flat channel the client with the stronger path decides all ties of a burst.
+    if name != "waveform":
+        assert abs(ups - k / 2) < 4 * np.sqrt(k) / 2
+
+
+def test_an_ideal_tie_is_below_every_majority_and_silence_stays_silent():
+    votes = np.array([[1, -1, 1, 0, 1, 0], [-1, 1, 1, 0, 0, -1], [0, 0, -1, 0, 0, 0]], np.int8)
+    air = make_air(AirSettings(name="ideal"), 3, 0)
+    draws = np.stack([air.uplink(votes, np.arange(3), t).received for t in range(64)])
+    assert set(np.unique(draws[:, :2])) == {-0.5, 0.5}
+    assert np.array_equal(draws[:, 2:], np.tile(np.float32([1, 0, 1, -1]), (64, 1)))
+    assert not np.array_equal(draws[:, 0], draws[:, 1])
+    assert len(np.unique(draws[:, 0])) == 2

@@ -30,7 +30,7 @@ ROW = RoundFigures(
 )
 
 
-OLD_KEYS = set(json.loads(ROW.line())) - {"absent_clients", "downlink_bytes"}
+OLD_KEYS = set(json.loads(ROW.line())) - {"absent_clients", "downlink_bytes", "tie_share"}
 
 
 def rows(n):
@@ -65,12 +65,14 @@ def test_summary_adds_up_and_keeps_the_last_state():
     first, second, third = rows(3)
     second = replace(second, test_accuracy=0.9, vote_error_rate=0.0, votes_compared=60, dropped_clients=0)
     third = replace(third, test_accuracy=0.7, vote_error_rate=None, votes_compared=0, loss=None, mean_aou=2.5)
+    first, second = replace(first, k=300, tie_share=0.6), replace(second, tie_share=0.2)
     result = summary([first, second, third])
     assert result["rounds"] == 3
     assert (result["test_accuracy"], result["best_test_accuracy"]) == (0.7, 0.9)
     assert result["loss"] == 2.0
     assert result["mean_aou"] == 2.5
     assert result["vote_error_rate"] == pytest.approx(0.25 * 40 / 100)
+    assert result["tie_share"] == pytest.approx((300 * 0.6 + 100 * 0.2) / 400)
     assert result["dropped_clients"] == 2
     assert result["symbols"] == 30
     assert result["seconds"] == pytest.approx(4.5)

@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from fl_app.air.simulation.fading import FadingAir
+from fl_app.core.number_texts import percent
 from fl_app.core.samples import ArraySamples
 from fl_app.runs import prepare as preparation
 from fl_app.runs import run as training
+from fl_app.runs.report import result_lines
 from fl_app.runs.run import TrainingError
 from fl_app.runs.run_folder import RunError, RunFolder
 from fl_app.runs.train import train
@@ -106,6 +108,33 @@ def test_figures_of_the_rounds(run, tiny):
     assert [row.test_accuracy is not None for row in rows] == [True, True, False, True, False, True]
     assert all(0 < row.votes_compared <= row.k for row in rows)
     assert all(row.loss > 0 and row.symbols > row.k // 96 and row.air_seconds > 0 for row in rows)
+
+
+def test_ties_of_the_clients_heard_are_reported(run, tiny, monkeypatch):
+    known = []
+    original = FadingAir.uplink
+
+    def without_client_2(self, payload, clients, t):
+        heard = np.flatnonzero(clients != 2)
+        known.append(payload[heard].sum(axis=0, dtype=int) == 0)
+        return dataclasses.replace(original(self, payload, clients, t), heard=clients[heard])
+
+    monkeypatch.setattr(FadingAir, "uplink", without_client_2)
+    folder = run(tiny(run={"rounds": 2}))
+    shares = [row.tie_share for row in folder.rows()]
+    assert shares == pytest.approx([ties.mean() for ties in known])
+    assert 0 < min(shares) < max(shares) < 1
+    ties, entries = (sum(count) for count in zip(*((np.count_nonzero(t), t.size) for t in known), strict=True))
+    assert folder.read_result()["tie_share"] == pytest.approx(ties / entries)
+    assert ("ties", f"{percent(ties / entries)} of all entries: no majority, so chance decided") in result_lines(
+        folder.read_result()
+    )
+
+
+def test_no_ties_are_reported_where_nothing_is_decided(run, tiny):
+    folder = run(tiny(run={"rounds": 1}, air={"mode": "analog"}))
+    assert folder.rows()[0].tie_share is None
+    assert folder.read_result()["tie_share"] is None
 
 
 def with_bad_client(monkeypatch, spoil):

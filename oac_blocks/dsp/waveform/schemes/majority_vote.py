@@ -104,7 +104,7 @@ class MajorityVote(Scheme):
     def pack(self, fresh: Floats) -> dict[str, npt.NDArray[Any]]:
         zeros = fresh == 0
         packed: dict[str, npt.NDArray[Any]] = {"signs": pack_bits(fresh > 0)}
-        # Zeros are ties in the ideal air, or all clients abstained. They are sent only if they occur.
+        # A zero comes from an air without noise if all clients abstained. Zeros are sent only if they occur.
         if zeros.any():
             packed["zeros"] = pack_bits(zeros)
         return packed
