@@ -18,7 +18,8 @@ AIRS: Registry[Callable[..., Any]] = Registry(
         "waveform": "fl_app.air.simulation.waveform:WaveformAir",
         "gnuradio": "fl_app.air.live.factories:loopback_air",
         "pluto": "fl_app.air.live.factories:radio_air",
+        "digital": "fl_app.air.simulation.digital:DigitalAir",
     },
 )
 AIR_NAMES = tuple(offer.name for offer in AIRS.offers() if offer.origin == OWN)
-SIMULATED_NAMES = ("ideal", "fading", "waveform")  # a round depends on its number alone
+SIMULATED_NAMES = ("ideal", "fading", "waveform", "digital")  # a round depends on its number alone

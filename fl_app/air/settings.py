@@ -26,8 +26,8 @@ class _Choice(Section):
 
     name: str = Field(
         "waveform",
-        description="what carries the gradients: ideal, fading, waveform, gnuradio, pluto, an installed name or "
-        "package.module:factory",
+        description="what carries the gradients: ideal, fading, waveform, gnuradio, pluto, digital, an installed name "
+        "or package.module:factory",
     )
     mode: str = Field(
         "onebit",
@@ -135,6 +135,18 @@ class AirSettings(WaveformSection, _Choice):
         description="analog: samples, standard deviation of the timing error that the pilot does not show",
     )
 
+    # Digital: what a client sends when it has the channel for itself
+    bits_per_entry: int | None = optional(
+        None,
+        ge=1,
+        le=32,
+        description="digital: bits of a gradient entry; votes are sent as they are",
+        none="8",
+    )
+    backoff_db: float = Field(
+        0.0, ge=0.0, le=100.0, description="digital: dB of SNR that a real code loses against the Shannon rate"
+    )
+
     args: dict[str, Any] = Field(
         default_factory=dict, description="arguments of an air of your own, as a table; see docs/plug-ins.md"
     )
@@ -178,9 +190,24 @@ class AirSettings(WaveformSection, _Choice):
         if self.name == "gnuradio" and self.scheme.coherent:
             allowed = "0 for the air 'gnuradio' in analog mode, whose clients share the server's clock"
             require(self.clock_ppm == 0, "clock_ppm", self.clock_ppm, allowed)
+        if self.name == "digital":
+            self._check_digital()
         if not self.scheme.coherent:
             allowed = f"left out in {self.mode} mode (set snr_db)"
             require(self.noise_std is None, "noise_std", self.noise_std, allowed)
         if not self.scheme.repeatable:
             require(self.repeats == 1, "repeats", self.repeats, f"1 in {self.mode} mode")
         return self
+
+    def _check_digital(self) -> None:
+        """Refuse what has no meaning if the clients send one after the other at the Shannon rate."""
+        of_air = "for the air 'digital'"
+        require(self.snr_db is not None, "snr_db", None, f"a number {of_air}: without noise the rate is infinite")
+        require(self.noise_std is None, "noise_std", self.noise_std, f"left out {of_air} (set snr_db)")
+        require(
+            self.noise_alpha == 2, "noise_alpha", self.noise_alpha, f"2 {of_air}: the rate is that of Gaussian noise"
+        )
+        require(self.repeats == 1, "repeats", self.repeats, f"1 {of_air}: every entry arrives")
+        if self.scheme.dtype.kind in "iu":
+            allowed = f"left out in {self.mode} mode: a vote has one bit, or two if the client abstains somewhere"
+            require(self.bits_per_entry is None, "bits_per_entry", self.bits_per_entry, allowed)

@@ -27,7 +27,8 @@ def threads_as_before():
 
 
 @pytest.mark.parametrize(
-    ("air", "mode"), [("ideal", "analog"), ("fading", "onebit"), ("fading", "analog"), ("waveform", "onebit")]
+    ("air", "mode"),
+    [("ideal", "analog"), ("fading", "onebit"), ("fading", "analog"), ("waveform", "onebit"), ("digital", "energy")],
 )
 def test_any_number_of_workers_gives_the_same_run(run, tiny, air, mode):
     settings = tiny(air={"name": air, "mode": mode})
