@@ -35,6 +35,8 @@ class Uplink:
         Peak-to-mean envelope power ratio, 99.9 % point over the clients' symbols; None if there is no waveform.
     of_heard : bool array of shape (k,), optional
         True for an entry that holds the payloads of the heard clients alone; None if all entries do.
+    client_seconds : float, optional
+        Time that a client transmits, averaged over the clients; None if all of them transmit all of ``air_seconds``.
 
     Examples
     --------
@@ -50,6 +52,7 @@ class Uplink:
     snr_db: float | None = None
     pmepr_db: float | None = None
     of_heard: npt.NDArray[np.bool_] | None = None
+    client_seconds: float | None = None
 
     def entries_of_heard(self) -> npt.NDArray[np.bool_]:
         """Return which entries (k,) hold the payloads of the clients heard and of no other client.

@@ -77,6 +77,10 @@ class AirSettings(WaveformSection, _Choice):
         none="not cut",
     )
 
+    tx_power_w: float = Field(
+        0.1, ge=0.0, le=1e6, description="W, mean power of a client while it transmits, for the energy in the figures"
+    )
+
     # The channel
     fading: Fading = Field("rayleigh", description="how a client's amplitude is drawn in each round")
     rician_k_db: float = Field(

@@ -43,6 +43,8 @@ class RoundFigures:
         One-bit mode: share of the entries without a majority among the votes of the clients heard.
     symbols, air_seconds : int, float
         OFDM symbols on the air, and their duration.
+    air_joules, air_hertz : float or None
+        Energy that a client transmitted, the mean over the clients; bandwidth that was occupied.
     snr_db, pmepr_db : float or None
         SNR at the server, and the peak-to-mean envelope power ratio of the clients' symbols.
     train_seconds, air_cpu_seconds, seconds : float
@@ -82,6 +84,8 @@ class RoundFigures:
     downlink_bytes: int | None = None
     test_figures: dict[str, float | None] | None = None
     tie_share: float | None = None
+    air_joules: float | None = None
+    air_hertz: float | None = None
 
     @property
     def is_tested(self) -> bool:
@@ -153,6 +157,8 @@ def summary(rows: Sequence[RoundFigures]) -> dict[str, Any]:
         "downlink_bytes": last_known([row.downlink_bytes for row in rows]),
         "symbols": sum(row.symbols for row in rows),
         "air_seconds": sum(row.air_seconds for row in rows),
+        "air_joules": _sum_if_known([row.air_joules for row in rows]),
+        "air_hertz": last_known([row.air_hertz for row in rows]),
         "snr_db": _mean_power_db([row.snr_db for row in rows if row.snr_db is not None]),
         "pmepr_db": last_known([row.pmepr_db for row in rows]),
         "train_seconds": sum(row.train_seconds for row in rows),
@@ -164,6 +170,12 @@ def summary(rows: Sequence[RoundFigures]) -> dict[str, Any]:
 def last_known(values: Sequence[float | None]) -> float | None:
     """Return the latest value that was measured."""
     return next((value for value in reversed(values) if value is not None), None)
+
+
+def _sum_if_known(values: Sequence[float | None]) -> float | None:
+    """Return the sum over all rounds; None if a round, of an older version say, lacks its value."""
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 def _mean_by_entries(shares: Sequence[tuple[float, int]]) -> float | None:

@@ -72,7 +72,11 @@ def result_lines(result: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append(("vote errors", f"{percent(result['vote_error_rate'])} of {compared}"))
     if result.get("tie_share") is not None:  # older results lack it
         lines.append(("ties", f"{percent(result['tie_share'])} of all entries: no majority, so chance decided"))
-    lines.append(("on the air", f"{result['symbols']:,} OFDM symbols, {result['air_seconds']:.3f} s"))
+    hertz, joules = result.get("air_hertz"), result.get("air_joules")  # older results lack them
+    band = f" on {hertz / 1e6:.3g} MHz" if hertz else ""
+    lines.append(("on the air", f"{result['symbols']:,} OFDM symbols, {result['air_seconds']:.3f} s{band}"))
+    if joules is not None:
+        lines.append(("transmitted by a client", f"{1000 * joules:.3g} mJ"))
     if result["snr_db"] is not None:
         lines.append(("SNR at the server", f"{result['snr_db']:.1f} dB"))
     if result["pmepr_db"] is not None:

@@ -70,7 +70,9 @@ class Run:
                 settings.link.min_clients,
                 own=objects.air,
             )
-            self.training = Training(self.prepared.server, air, self.prepared.buffers, self.prepared.local.participants)
+            self.training = Training(
+                self.prepared.server, air, settings.air, self.prepared.buffers, self.prepared.local.participants
+            )
         except BaseException:
             self._workers.close()
             raise

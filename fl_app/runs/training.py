@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl_app.air.base import Air, Unseen, Uplink
+from fl_app.air.costs import joules_per_client, occupied_hertz
+from fl_app.air.settings import AirSettings
 from fl_app.air.votes import vote_error_rate
 from fl_app.core.client import Broadcast, ClientReport, Evaluation
 from fl_app.core.models import Buffers, average_buffers
@@ -28,10 +30,16 @@ class Training:
     workers: Workers  # they compute the clients, and are there while rounds are played
 
     def __init__(
-        self, server: Server, air: Air, buffers: Buffers, participants: Callable[[int], NDArray[np.int64]]
+        self,
+        server: Server,
+        air: Air,
+        air_settings: AirSettings,
+        buffers: Buffers,
+        participants: Callable[[int], NDArray[np.int64]],
     ) -> None:
         """participants: returns the clients that take part in a round."""
         self.server, self.air, self.buffers, self.participants = server, air, buffers, participants
+        self._air_settings = air_settings
         self.rows: list[RoundFigures] = []
         self.lost_in_a_row = 0
 
@@ -74,6 +82,8 @@ class Training:
             tie_share=1 - compared / entries if entries else None,
             symbols=uplink.symbols if uplink else 0,
             air_seconds=uplink.air_seconds if uplink else 0.0,
+            air_joules=joules_per_client(uplink, self._air_settings) if uplink else 0.0,
+            air_hertz=occupied_hertz(uplink, self._air_settings) if uplink else None,
             snr_db=_finite(uplink.snr_db) if uplink else None,
             pmepr_db=_finite(uplink.pmepr_db) if uplink else None,
             train_seconds=train_seconds,

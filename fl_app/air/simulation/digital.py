@@ -55,7 +55,8 @@ class DigitalAir(SimulatedAir):
         if self.scheme.decides:
             received = decide_ties(received, decoded, stream(self.seed, "air ties", t))
         symbols = sum(layout.symbols for layout in layouts)
-        return Uplink(received, clients, symbols, symbols * self.num.symbol_seconds)
+        seconds = symbols * self.num.symbol_seconds
+        return Uplink(received, clients, symbols, seconds, client_seconds=seconds / len(clients))
 
     def _layout(self, bits: int) -> FrameLayout:
         """Return the frame that carries these bits of one client; it has the sync symbols of every other burst."""

@@ -66,6 +66,8 @@ def _figures(point: dict[str, Any]) -> dict[str, Any]:
         "vote_error_rate": point["vote_error_rate"]["mean"],
         "tie_share": point["tie_share"]["mean"],
         "air_seconds": point["air_seconds"]["mean"],
+        "air_joules": point["air_joules"]["mean"],
+        "air_hertz": point["air_hertz"]["mean"],
         "seconds": point["seconds"]["mean"],
     }
 
@@ -73,7 +75,7 @@ def _figures(point: dict[str, Any]) -> dict[str, Any]:
 def columns(outcome: dict[str, Any]) -> tuple[str, ...]:
     """Return the headings of the table; a task without an accuracy is compared by its loss."""
     judged = ("accuracy %", "each seed %") if _has_accuracy(outcome) else ("loss", "each seed")
-    return ("policy", *judged, "mean AoU", "oldest", "vote err. %", "ties %", "air s")
+    return ("policy", *judged, "mean AoU", "oldest", "vote err. %", "ties %", "air s", "per client mJ")
 
 
 def table_rows(outcome: dict[str, Any]) -> list[tuple[str, ...]]:
@@ -92,6 +94,7 @@ def table_rows(outcome: dict[str, Any]) -> list[tuple[str, ...]]:
             "-" if one["vote_error_rate"] is None else f"{100 * one['vote_error_rate']:.1f}",
             "-" if one["tie_share"] is None else f"{100 * one['tie_share']:.1f}",
             f"{one['air_seconds']:.3f}",
+            "-" if one["air_joules"] is None else f"{1000 * one['air_joules']:.1f}",
         )
         for policy, one in ordered
     ]

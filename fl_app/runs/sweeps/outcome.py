@@ -20,6 +20,8 @@ FIGURES = (
     "vote_error_rate",
     "tie_share",
     "air_seconds",
+    "air_joules",
+    "air_hertz",
     "seconds",
 )
 

@@ -71,6 +71,11 @@ def test_time_on_the_air_grows_with_the_clients():
     assert symbols[7] == 7 * symbols[1]
 
 
+def test_only_one_client_transmits_at_a_time():
+    uplink = send(votes())
+    assert uplink.client_seconds == pytest.approx(uplink.air_seconds / N)
+
+
 def test_votes_arrive_as_they_are():
     sent = votes()
     assert np.array_equal(send(sent).received, sent.sum(axis=0))

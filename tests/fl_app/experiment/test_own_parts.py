@@ -88,7 +88,9 @@ class Mean:
 
 
 def without_air_time(row):
-    return {key: value for key, value in row.items() if key not in ("symbols", "air_seconds")}
+    return {
+        key: value for key, value in row.items() if key not in ("symbols", "air_seconds", "air_joules", "air_hertz")
+    }
 
 
 def test_an_air_may_be_an_object_a_class_or_a_function(experiment):

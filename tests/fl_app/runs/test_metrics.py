@@ -30,7 +30,7 @@ ROW = RoundFigures(
 )
 
 
-OLD_KEYS = set(json.loads(ROW.line())) - {"absent_clients", "downlink_bytes", "tie_share"}
+OLD_KEYS = set(json.loads(ROW.line())) - {"absent_clients", "downlink_bytes", "tie_share", "air_joules", "air_hertz"}
 
 
 def rows(n):
@@ -65,7 +65,8 @@ def test_summary_adds_up_and_keeps_the_last_state():
     first, second, third = rows(3)
     second = replace(second, test_accuracy=0.9, vote_error_rate=0.0, votes_compared=60, dropped_clients=0)
     third = replace(third, test_accuracy=0.7, vote_error_rate=None, votes_compared=0, loss=None, mean_aou=2.5)
-    first, second = replace(first, k=300, tie_share=0.6), replace(second, tie_share=0.2)
+    first, second = replace(first, k=300, tie_share=0.6), replace(second, tie_share=0.2, air_joules=0.125)
+    first, third = replace(first, air_joules=0.5, air_hertz=1e6), replace(third, air_joules=0.25)
     result = summary([first, second, third])
     assert result["rounds"] == 3
     assert (result["test_accuracy"], result["best_test_accuracy"]) == (0.7, 0.9)
@@ -73,6 +74,8 @@ def test_summary_adds_up_and_keeps_the_last_state():
     assert result["mean_aou"] == 2.5
     assert result["vote_error_rate"] == pytest.approx(0.25 * 40 / 100)
     assert result["tie_share"] == pytest.approx((300 * 0.6 + 100 * 0.2) / 400)
+    assert (result["air_joules"], result["air_hertz"]) == (0.875, 1e6)
+    assert summary([first, replace(second, air_joules=None)])["air_joules"] is None
     assert result["dropped_clients"] == 2
     assert result["symbols"] == 30
     assert result["seconds"] == pytest.approx(4.5)

@@ -48,7 +48,7 @@ def test_statistics_are_those_of_numpy():
 
 
 def test_table_has_mean_deviation_and_each_seed():
-    outcome = make_outcome(SNR, missing=("vote_error_rate", "tie_share"))
+    outcome = make_outcome(SNR, missing=("vote_error_rate", "tie_share", "air_joules"))
     outcome["points"][1]["test_accuracy"] = over_seeds([0.5, None, 0.75])
     outcome["points"][1]["max_aou"] = over_seeds([5, 5, 6])
     for point in outcome["points"]:
@@ -80,9 +80,9 @@ def test_csv_holds_every_number_unrounded():
 def test_latex_is_escaped_and_its_columns_are_set():
     headings, rows = table_of(make_outcome(SNR))
     lines = latex(headings, rows).splitlines()
-    assert lines[1] == r"\begin{tabular}{lrrrrrrrrr}"  # the policy is a name
+    assert lines[1] == r"\begin{tabular}{lrrrrrrrrrr}"  # the policy is a name
     assert lines[3].startswith(r"policy & snr\_db & accuracy \% & each seed \% &")
-    assert all(line.count("&") == 9 and line.endswith(r" \\") for line in (lines[3], *lines[5:11]))
+    assert all(line.count("&") == 10 and line.endswith(r" \\") for line in (lines[3], *lines[5:11]))
     assert r" $\pm$ " in lines[5]
     assert latex_text(r"a_b\50%~") == r"a\_b\textbackslash{}50\%\textasciitilde{}"
 
