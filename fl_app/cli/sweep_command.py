@@ -67,7 +67,12 @@ def sweep(
         result = sweeping.conclude(runs, played, path)
         if result.runs:
             headings, rows = table_of(result.outcome, with_seeds=False)  # sweep.md has them; a terminal is narrow
-            show_result(as_json, result.outcome, _table(headings, rows), f"{path}/index.html, sweep.png, sweep.csv")
+            show_result(
+                as_json,
+                result.outcome,
+                _table(headings, rows),
+                f"{path}/index.html, sweep.png, sweep-air.png, sweep.csv",
+            )
         _refuse_failures(runs, played, again)
 
 
@@ -103,7 +108,7 @@ def compare(
         _refuse_failures(runs, played, again)
         outcome = comparison.conclude_comparison(runs, path)
         table = _table(comparison.columns(outcome), comparison.table_rows(outcome))
-        show_result(as_json, outcome, table, f"{path}/compare.png, compare.md, compare.json")
+        show_result(as_json, outcome, table, f"{path}/compare.png, compare-air.png, compare.md, compare.json")
 
 
 def seeds_from(text: str) -> list[int]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -22,6 +23,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 
 Points = tuple[list[int], list[float]]
+Style = tuple[str, Any]  # a colour, and dashes as matplotlib takes them
 
 
 def draw_curves(rows: Sequence[RoundFigures], path: Path) -> None:
@@ -85,12 +87,79 @@ def draw_comparison(runs: Mapping[str, Sequence[Sequence[RoundFigures]]], path: 
             curves = [_points(rows, value) for rows in seeds]
             rounds = curves[0][0]
             values = np.array([curve[1] for curve in curves if curve[0] == rounds])
-            colour, dash = COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]
-            panel.plot(rounds, values.mean(axis=0), color=colour, linestyle=dash, label=policy)
-            panel.fill_between(rounds, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.12, linewidth=0)
+            _band(panel, rounds, values, policy, (COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]))
         panel.set_ylabel(label)
     axes[0].legend(ncols=2)
     _save(figure, axes, path)
+
+
+def draw_air_time(
+    runs: Mapping[str, Sequence[Sequence[RoundFigures]]],
+    stem: Path,
+    suffixes: Sequence[str] = ("png",),
+    styles: Mapping[str, Style] | None = None,
+) -> bool:
+    """Draw accuracy, or loss, against the seconds on the air so far, on a logarithmic axis: what each second buys.
+
+    Parameters
+    ----------
+    runs
+        For each line its label, and the rounds of each seed. The line is the mean over the seeds, the band covers all.
+    stem
+        Path of the files, without a suffix.
+    suffixes
+        File formats, such as "png" and "svg".
+    styles
+        Colour and dashes of each line by its label.
+
+    Returns
+    -------
+    bool
+        False if no run has both a test and time on the air: nothing is drawn then.
+    """
+    has_accuracy = any(row.test_accuracy is not None for seeds in runs.values() for rows in seeds for row in rows)
+    curves = {label: over_air_time(seeds, has_accuracy) for label, seeds in runs.items()}
+    if not any(seconds.size for seconds, _ in curves.values()):
+        return False
+    figure, axes = _canvas(1)
+    figure.set_size_inches(7.0, 4.2 + 0.11 * len(curves))
+    for number, (label, (seconds, values)) in enumerate(curves.items()):
+        own = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
+        _band(axes[0], seconds, values, label.replace("$", r"\$"), own if styles is None else styles[label])
+    axes[0].set_xscale("log")
+    axes[0].set_xlabel("seconds on the air so far")
+    axes[0].set_ylabel("test accuracy (%)" if has_accuracy else "test loss")
+    _from_zero(axes[0])
+    axes[0].grid(alpha=0.15, which="minor")
+    if len(curves) > 1:
+        figure.legend(*axes[0].get_legend_handles_labels(), ncols=3, loc="outside lower center", fontsize="small")
+    for suffix in suffixes:
+        metadata = {"Date": None} if suffix == "svg" else None
+        figure.savefig(stem.with_suffix(f".{suffix}"), dpi=DPI, metadata=metadata)
+    return True
+
+
+def over_air_time(
+    seeds: Sequence[Sequence[RoundFigures]], has_accuracy: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the seconds on the air (points,), the mean over the seeds, and each seed's values (seeds, points)."""
+    value = (lambda row: _percent(row.test_accuracy)) if has_accuracy else (lambda row: row.test_loss)
+    curves = [_points(rows, value) for rows in seeds]
+    rounds = curves[0][0]
+    alike = [number for number, curve in enumerate(curves) if curve[0] == rounds]
+    totals = np.array([np.cumsum([row.air_seconds for row in seeds[number]]) for number in alike])
+    seconds = totals[:, np.array(rounds, np.int64) - 1].mean(axis=0)
+    on_air = seconds > 0  # an air of one's own may count no time, and a logarithm has no place for it
+    return seconds[on_air], np.array([curves[number][1] for number in alike])[:, on_air]
+
+
+def _band(
+    panel: Axes, x: Sequence[float] | NDArray[np.float64], values: NDArray[np.float64], label: str, style: Style
+) -> None:
+    """Draw the mean of the curves (seeds, points), and a band from the lowest to the highest."""
+    colour, dash = style
+    panel.plot(x, values.mean(axis=0), color=colour, linestyle=dash, label=label)
+    panel.fill_between(x, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.12, linewidth=0)
 
 
 def _tested(rows: Sequence[RoundFigures]) -> dict[str, Points]:

@@ -3,7 +3,7 @@
 
 A comparison is a sweep over the policies. It has its own folders, and its own table and figure, which shows each round:
 
-    FOLDER/fair-k-seed1/ ...   one run each      FOLDER/compare.json  compare.md  compare.png
+    FOLDER/fair-k-seed1/ ...   one run each      FOLDER/compare.json  compare.md  compare.png  compare-air.png
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ def conclude_comparison(runs: Sequence[SweepRun], path: Path) -> dict[str, Any]:
         policy: [run.folder.rows() for run in runs if run.values[POLICY] == policy] for policy in outcome["policies"]
     }
     figures.draw_comparison(rows, path / "compare.png")
+    figures.draw_air_time(rows, path / "compare-air")
     return outcome
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fl_app.config import Settings
+from fl_app.runs.metrics import RoundFigures
 from fl_app.runs.sweeps.plan import SweepRun, short_keys, value_text_of
 
 # Figures of every run's result that are summarised over the seeds; a task's own figures of merit follow them.
@@ -83,6 +84,16 @@ def outcome_of(runs: Sequence[SweepRun], failed: Sequence[Mapping[str, str]], pa
         ],
         "failed": list(failed),
     }
+
+
+def curves_of(runs: Sequence[SweepRun]) -> dict[str, list[list[RoundFigures]]]:
+    """Return the rounds of all finished runs of each combination, by the combination's label."""
+    curves: dict[str, list[list[RoundFigures]]] = {}
+    for run in runs:
+        if run.is_finished:
+            label = line_texts(run.values, list(run.values)) or "all seeds"
+            curves.setdefault(label, []).append(run.folder.rows())
+    return curves
 
 
 def shared_text(settings: Settings, varied: Sequence[str]) -> str:

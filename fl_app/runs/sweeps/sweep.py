@@ -17,7 +17,7 @@ from typing import Any
 from fl_app.config import ConfigError, Settings, load_settings
 from fl_app.engine.runners import JobControl, JobEvent, JobStopped, Runner, make_runner
 from fl_app.runs.run_folder import RUNS
-from fl_app.runs.sweeps.outcome import outcome_of
+from fl_app.runs.sweeps.outcome import curves_of, outcome_of
 from fl_app.runs.sweeps.plan import SweepRun, plan, refuse_other_settings
 
 OnEvent = Callable[[JobEvent], None]
@@ -30,7 +30,7 @@ class SweepResult:
     Attributes
     ----------
     folder
-        Holds the runs and sweep.json, .csv, .md, .tex, .png, .svg, .pdf and index.html.
+        Holds the runs and sweep.json, .csv, .md, .tex, .png, .svg, .pdf, sweep-air.png, .svg, .pdf and index.html.
     outcome
         The content of sweep.json.
     is_finished
@@ -164,7 +164,7 @@ def conclude(runs: Sequence[SweepRun], played: SweepEnd, path: Path) -> SweepRes
     if played.is_finished and outcome["runs"]:
         from fl_app.runs.sweeps.files import write_files  # it needs matplotlib, which takes a while to import
 
-        write_files(outcome, path)
+        write_files(outcome, path, curves_of(runs))
     return SweepResult(path, outcome, played.is_finished)
 
 

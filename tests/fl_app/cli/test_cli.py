@@ -206,6 +206,7 @@ def test_compare_makes_one_table_and_repeats_no_finished_run(tiny_options, tmp_p
     assert re.search(r"1/4 fair-k: round +2/2 .* ETA 0:00, all \d+:\d\d", result.stderr)
     assert (tmp_path / "cmp" / "compare.md").read_text().count("\n") == 4
     assert matplotlib.image.imread(tmp_path / "cmp" / "compare.png").std() > 0.02
+    assert matplotlib.image.imread(tmp_path / "cmp" / "compare-air.png").std() > 0.02
     again = fl_app(*options, "--json", "--out", "cmp")
     assert json.loads(again.stdout) == value
     assert "round" not in again.stderr

@@ -103,6 +103,8 @@ def test_run_that_diverges_leaves_the_others(settings, tmp_path):
     assert len(result.runs) == 1
     assert "the training has diverged" in result.failed[0]["reason"]
     assert (result.folder / "sweep.png").is_file()
+    assert (result.folder / "sweep-air.pdf").is_file()
+    assert 'src="sweep-air.svg"' in (result.folder / "index.html").read_text()
 
 
 def test_stopped_run_goes_on_bit_for_bit(settings, alone, tmp_path):

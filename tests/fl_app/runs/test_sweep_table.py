@@ -134,7 +134,7 @@ def test_page_links_every_run_and_needs_nothing_else(tmp_path):
     assert "1 &lt; 2 is true" in text
     assert "letters &amp; co" in text
     assert "http" not in text
-    write_files(outcome, tmp_path)
+    write_files(outcome, tmp_path, {})
     beside = {*re.findall(r'src="([^"]+)"', text), *(link for link in links if "/" not in link)}
     assert all((tmp_path / name).is_file() for name in beside)
     assert "sweep.svg" in beside
