@@ -14,6 +14,7 @@ from fl_app.cli import link_commands
 from fl_app.cli.console import Config, Json, Out, Set, clear_errors, settings_from, train_and_show
 from fl_app.cli.list_command import list_parts
 from fl_app.cli.radio_command import radio
+from fl_app.cli.reproduce_command import reproduce
 from fl_app.cli.sweep_command import compare, sweep
 from fl_app.cli.theory_command import theory
 
@@ -141,4 +142,5 @@ app.command()(sweep)
 link_commands.register(app)
 app.command()(radio)
 app.command("list")(list_parts)
+app.command()(reproduce)
 app.add_typer(theory, name="theory")

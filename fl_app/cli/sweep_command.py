@@ -63,7 +63,7 @@ def sweep(
         runs = plan(settings, parse_vary(vary or []), seeds_from(seeds), path, "--vary {}={}".format)
         options = [*(f"--vary={text}" for text in vary or []), "--seeds", seeds]
         again = _again("sweep", config, options, changes, path, [] if jobs is None else ["--jobs", str(jobs)])
-        played = _play(runs, [run.title for run in runs], sweeping.jobs_for(runs, jobs), again)
+        played = play_with_progress(runs, [run.title for run in runs], sweeping.jobs_for(runs, jobs), again)
         result = sweeping.conclude(runs, played, path)
         if result.runs:
             headings, rows = table_of(result.outcome, with_seeds=False)  # sweep.md has them; a terminal is narrow
@@ -73,7 +73,7 @@ def sweep(
                 _table(headings, rows),
                 f"{path}/index.html, sweep.png, sweep-air.png, sweep.csv",
             )
-        _refuse_failures(runs, played, again)
+        refuse_failures(runs, played, again)
 
 
 def compare(
@@ -104,8 +104,8 @@ def compare(
         again = _again("compare", config, ["--policies", policies, "--seeds", seeds], changes, path, [])
         titles = [run.settings.selection.policy for run in runs]
         # The processes that would train the clients of one run play a run each.
-        played = _play(runs, titles, 0 if share_radios(runs) else settings.run.workers, again)
-        _refuse_failures(runs, played, again)
+        played = play_with_progress(runs, titles, 0 if share_radios(runs) else settings.run.workers, again)
+        refuse_failures(runs, played, again)
         outcome = comparison.conclude_comparison(runs, path)
         table = _table(comparison.columns(outcome), comparison.table_rows(outcome))
         show_result(as_json, outcome, table, f"{path}/compare.png, compare-air.png, compare.md, compare.json")
@@ -127,7 +127,7 @@ def _again(
     return shlex.join(["fl_app", command, *([config] if config else []), *options, *changed, "--out", str(path), *more])
 
 
-def _play(runs: Sequence[SweepRun], titles: Sequence[str], jobs: int, again: str) -> SweepEnd:
+def play_with_progress(runs: Sequence[SweepRun], titles: Sequence[str], jobs: int, again: str) -> SweepEnd:
     """Play the runs that are not finished, with progress; exit if the sweep is stopped."""
     from fl_app.cli.sweep_progress import SweepProgress
     from fl_app.engine.runners import make_runner
@@ -156,7 +156,7 @@ def _play(runs: Sequence[SweepRun], titles: Sequence[str], jobs: int, again: str
     return played
 
 
-def _refuse_failures(runs: Sequence[SweepRun], played: SweepEnd, again: str) -> None:
+def refuse_failures(runs: Sequence[SweepRun], played: SweepEnd, again: str) -> None:
     """Raise RunError if runs have failed; the error names the reasons and how to try again."""
     from fl_app.runs.run_folder import RunError
 
