@@ -23,7 +23,6 @@ from fl_app.air.simulation.simulated import SimulatedAir
 from fl_app.core.streams import stream
 from oac_blocks.dsp.channel.fading import gains
 from oac_blocks.dsp.channel.noise import complex_alpha_stable
-from oac_blocks.dsp.waveform.schemes.energies import PEAK_ENERGY
 
 Formula = Callable[["FadingAir", npt.NDArray[Any], npt.NDArray[np.int64], int], npt.NDArray[np.float32]]
 
@@ -68,10 +67,10 @@ class FadingAir(SimulatedAir):
     ) -> npt.NDArray[np.float32]:
         """Return the estimate of the mean entry by the energy scheme."""
         levels = energy_levels(self.settings, entries)
-        sent = np.clip(levels.scale * entries, -PEAK_ENERGY, PEAK_ENERGY, dtype=np.float32)
+        sent = self.scheme.signed_energies(entries, levels.scale)
         plus, minus = np.maximum(sent, 0), np.maximum(-sent, 0)
         difference = self._difference(plus, minus, levels.subcarrier_noise, t)
-        return difference / np.float32(levels.scale * len(entries))
+        return self.scheme.received_of(difference, levels.scale, len(entries))
 
     def _difference(
         self, plus: npt.NDArray[Any], minus: npt.NDArray[Any], noise_power: float, t: int

@@ -11,7 +11,7 @@ import dataclasses
 import math
 from collections import deque
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -124,7 +124,7 @@ class ClientStream:
         """Discard all detections, orders and bursts in progress, because the streams begin again here."""
         self._is_free = not self._wait_for_orders
         self._order = self._next_order_of_its_own() if self._is_free else None
-        self._payloads: dict[int, npt.NDArray[np.int8]] = {}  # votes that wait for their round, by round number
+        self._payloads: dict[int, npt.NDArray[Any]] = {}  # votes or entries that wait for their round, by round number
         self._ballot = (-1, 0)  # a round, and the number of votes that the other clients send in it
         self._armed_round = -1
         self._triggers: deque[Detection] = deque()  # triggers that are not answered yet
@@ -184,22 +184,25 @@ class ClientStream:
         """
         self._check_run(run)
         self._ballot = (integer("round of a ballot", round_, 0), integer("votes", votes, 1, MOST_VOTES))
-        return [] if takes_part else self.payload(round_, np.zeros(votes, np.int8), run)
+        return [] if takes_part else self.payload(round_, self._nothing(votes), run)
 
     def _check_run(self, run: int | None) -> None:
         """Raise ValueError for a payload or ballot of another run: its round may still lie ahead in this run."""
         require(run is None or run == self._run, "run", run, f"the present one, {self._run}")
 
-    def payload(self, round_: int | None, votes: npt.NDArray[np.int8], run: int | None = None) -> list[Status]:
-        """Take the votes of a round, by default the coming one; raise ValueError if the round or votes are invalid."""
+    def payload(self, round_: int | None, votes: npt.NDArray[Any], run: int | None = None) -> list[Status]:
+        """Take the payload of a round, by default the coming one; raise ValueError if the round or payload is invalid.
+
+        The layout's scheme decides what a payload is: int8 votes, or float32 entries in units of a vote's energy.
+        """
         self._check_run(run)
         number = self._coming_round() if round_ is None else integer("round of a payload", round_, 0)
         over = f"after the last answer's, {self._answered_round}"
         require(number > self._answered_round, "round of a payload", number, over)
-        sound = votes.dtype == np.int8 and votes.ndim == 1 and len(votes) > 0
-        require(sound, "votes", f"{votes.dtype} of shape {votes.shape}", "a vector of int8")
-        low, high = int(votes.min()), int(votes.max())
-        require(low >= -1 and high <= 1, "votes", f"values from {low} to {high}", "-1, 0 or +1")
+        scheme = self._layout.scheme
+        sound = votes.dtype == scheme.dtype and votes.ndim == 1 and len(votes) > 0
+        require(sound, "votes", f"{votes.dtype} of shape {votes.shape}", f"a vector of {scheme.dtype}")
+        votes = scheme.check(votes)
         room = number in self._payloads or len(self._payloads) < MAX_WAITING_PAYLOADS
         require(room, "round of a payload", number, f"one of at most {MAX_WAITING_PAYLOADS} that wait")
         self._payloads[number] = votes
@@ -303,11 +306,15 @@ class ClientStream:
         if order.mode == "acquire":
             return "acquire", sequence_answer(self.client, self._layout, fraction_samples, cfo)
         sent: Sent = "sync"
-        votes = np.zeros(self._ballot[1] if self._ballot[0] == number else self._votes, np.int8)
+        votes = self._nothing(self._ballot[1] if self._ballot[0] == number else self._votes)
         if number in self._payloads:
             sent, votes = "payload", self._payloads[number]
         rng = np.random.default_rng((self._seed, self.client, number))
         return sent, payload_answer(votes, self.client, self._layout, rng, fraction_samples, cfo, order.drift_ppm)
+
+    def _nothing(self, votes: int) -> npt.NDArray[Any]:
+        """Return a payload of this length without energy."""
+        return np.zeros(votes, self._layout.scheme.dtype)
 
     def _coming_round(self) -> int:
         """Return the round of the present order, or the round after the last answer."""

@@ -23,7 +23,7 @@ from oac_blocks.dsp.receive import acquisition, burst_snr
 from oac_blocks.dsp.receive.detection import DEFAULT_FALSE_ALARM, Detection, bank_up_to
 from oac_blocks.dsp.receive.shared_burst import estimate_burst
 from oac_blocks.dsp.receive.trigger_search import DEFAULT_MIN_SNR_DB, TriggerSearch
-from oac_blocks.dsp.waveform import frame, fsk_mv, ofdm
+from oac_blocks.dsp.waveform import frame, ofdm
 from oac_blocks.dsp.waveform.frame import FrameLayout
 from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.dsp.waveform.round_layout import KINDS, Kind, RoundLayout
@@ -310,7 +310,7 @@ class ServerStream:
     def _payload(self, done: _OpenRound, layout: FrameLayout) -> HeardRound:
         num, clients, votes = self.layout.num, self.layout.clients, done.expected.votes
         grid = ofdm.demodulate(frame.payload_of(done.samples, layout), num, self._early)
-        energies = fsk_mv.energies(grid, votes, num, self.layout.repeats)
+        energies = self.layout.scheme.energies(grid, votes, num, repeats=self.layout.repeats)
         soft_votes = energies[0] - energies[1]
         syncs, starts = frame.syncs_of(done.samples, layout), layout.sync_starts_samples()
         found = estimate_burst(syncs, starts, clients, num, self._early, self._false_alarm)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make the samples of a client's answer, a frame of votes or its own sequence, with a fractional sample offset.
+"""Make the samples of a client's answer, a frame of entries or its own sequence, with a fractional sample offset.
 
 The fractional offset is a phase ramp over the subcarriers. It rotates each OFDM symbol cyclically, prefix included, so
 the receiver sees a burst with exactly this delay, without a filter and without edge effects.
@@ -12,6 +12,7 @@ Without it, a burst of 1,138 symbols would be off by seven samples at its end fo
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,7 @@ ComplexArray = npt.NDArray[np.complex64]
 
 
 def payload_answer(
-    votes: npt.NDArray[np.int8],
+    payload: npt.NDArray[Any],
     client: int,
     layout: RoundLayout,
     rng: np.random.Generator | None,
@@ -36,13 +37,16 @@ def payload_answer(
     cfo_rad_per_sample: float = 0.0,
     drift_ppm: float = 0.0,
 ) -> ComplexArray:
-    """Return a frame of votes (k,) with this client's sync symbols; if all votes are 0, only the sync symbols."""
+    """Return a frame with the payload (k,) of the layout's scheme and this client's sync symbols.
+
+    If all entries are 0, the frame has only the sync symbols.
+    """
     client = integer("client", client, 0, layout.clients - 1)
-    frame = layout.frame(len(votes))
+    frame = layout.frame(len(payload))
     is_sync = frame.is_sync()
     grid = np.empty((frame.symbols, layout.num.active_subcarriers), np.complex64)
     grid[is_sync] = _sync_grid(client, layout.clients, layout.num)
-    grid[~is_sync] = layout.scheme.encode(votes, layout.num, rng=rng, repeats=layout.repeats)
+    grid[~is_sync] = layout.scheme.encode(payload, layout.num, rng=rng, repeats=layout.repeats)
     return _samples(grid, layout.num, fraction_samples, cfo_rad_per_sample, drift_ppm)
 
 

@@ -39,7 +39,9 @@ class RoundLayout:
     answer_samples: int = 131_072
     slot_samples: int = 8192  # width of an acquisition slot; sample offsets up to half of it are found
     clients_per_slot: int = 4
-    scheme: Scheme = field(default_factory=lambda: scheme_named("onebit"))  # scheme of the payload
+    scheme: Scheme = field(
+        default_factory=lambda: scheme_named("onebit")
+    )  # scheme of the payload; it compares energies
 
     def __post_init__(self) -> None:
         integer("clients", self.clients, 1, max_clients(self.num))
@@ -50,6 +52,8 @@ class RoundLayout:
         least = 4 * self.num.symbol_samples
         integer("slot_samples", self.slot_samples, least)
         require(self.slot_samples % 2 == 0, "slot_samples", self.slot_samples, "even")
+        # Clients of a frame know neither their channel nor their phase.
+        require(not self.scheme.coherent, "scheme", repr(self.scheme.name), "one that compares energies")
 
     def frame(self, votes: int) -> FrameLayout:
         """Return the frame that carries this many votes."""

@@ -331,7 +331,7 @@ def test_bad_settings(settings, message):
 
 @pytest.mark.parametrize("votes", [np.array([2], np.int8), np.array([], np.int8), np.array([1.0])])
 def test_bad_votes(votes):
-    with pytest.raises(ValueError, match="votes must be"):
+    with pytest.raises(ValueError, match=r"(votes|payload) must be"):
         client().payload(0, votes)
 
 

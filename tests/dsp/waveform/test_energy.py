@@ -184,3 +184,17 @@ def test_no_entry_has_more_energy_than_the_limit():
     grid = scheme_named("energy").encode(np.float32([1000, -1, 0.5]), NUM, rng=None, scale=2.0)
     energies = np.abs(grid.ravel()[:6]) ** 2
     assert energies == pytest.approx([PEAK_ENERGY, 0, 0, 2, 1, 0])
+
+
+def test_what_radios_get_and_give_back_is_the_mean_entry():
+    """Radios know no scale: entries come in units of a vote's energy, and soft votes in the same unit go back."""
+    scheme, scale = scheme_named("energy"), 4.0
+    entries = np.float32([[0.25, -0.5, 100], [0.75, 0.0, -100]])
+    handed = scheme.signed_energies(entries, scale)
+    assert handed.dtype == np.float32
+    np.testing.assert_array_equal(handed, np.float32([[1, -2, PEAK_ENERGY], [3, 0, -PEAK_ENERGY]]))
+    np.testing.assert_allclose(scheme.received_of(handed.sum(axis=0), scale, 2), [0.5, -0.25, 0])
+    votes = np.int8([1, 0, -1])
+    onebit = scheme_named("onebit")
+    assert onebit.signed_energies(votes, scale) is votes
+    assert onebit.received_of(np.float32([2, 0]), scale, 2).tolist() == [2, 0]

@@ -147,6 +147,44 @@ class Scheme(ABC):
         their channels.
         """
 
+    # Radios that compare energies
+
+    @property
+    def waveform(self) -> str:
+        """Return the name of the scheme by which blocks and flowgraphs send this one.
+
+        A scheme of a user's program is unknown there; it goes by the scheme whose subcarriers it uses.
+        """
+        return self.name
+
+    def signed_energies(self, payload: Payload, scale: float) -> Payload:  # noqa: ARG002 (a vote has unit energy)
+        """Return what a client hands to its radio for a payload: its entries in units of a vote's energy."""
+        return payload
+
+    def energies(self, grid: Grid, k: int, num: Numerology, *, repeats: int = 1) -> Floats:  # noqa: ARG002
+        """Return the energies for and against each of k entries, (..., 2, k), summed over the copies.
+
+        Raises
+        ------
+        ValueError
+            If the scheme does not compare energies.
+        """
+        raise ValueError(f"scheme must compare energies, got {self.name!r}")
+
+    def received_of(self, soft_votes: Floats, scale: float, clients: int) -> Floats:  # noqa: ARG002
+        """Return the server's received values for its radio's soft votes.
+
+        Parameters
+        ----------
+        soft_votes : float32 array of shape (k,)
+            Energy for minus energy against, the mean over the copies, in units of the energy of one client's vote.
+        scale : float
+            The common scale of ``signed_energies``.
+        clients : int
+            Number of clients whose entries are in the soft votes.
+        """
+        return soft_votes
+
     @abstractmethod
     def combine(self, payload: Payload) -> Floats:
         """Return the values that a perfect channel delivers for the payloads (N, k) of N clients."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oac_blocks.dsp.checks import require
-from oac_blocks.dsp.waveform import energy
+from oac_blocks.dsp.waveform import energy, fsk_mv
 from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.dsp.waveform.schemes.amplitudes import Analog
 from oac_blocks.dsp.waveform.schemes.base import Floats, Grid, Payload
@@ -78,3 +78,18 @@ class Energy(Analog):
     ) -> Floats:
         """Return the estimate of the mean entry; ``mean_gain`` is the mean power of the clients' channels."""
         return energy.detect(grid, k, num, scale, repeats) / np.float32(clients * mean_gain)
+
+    @property
+    def waveform(self) -> str:
+        return "energy"
+
+    def signed_energies(self, payload: Payload, scale: float) -> Payload:
+        """Return the energies of the entries with the entries' signs, cut at ``PEAK_ENERGY``."""
+        return np.clip(np.float32(scale) * payload, -PEAK_ENERGY, PEAK_ENERGY, dtype=np.float32)
+
+    def energies(self, grid: Grid, k: int, num: Numerology, *, repeats: int = 1) -> Floats:
+        return fsk_mv.energies(grid, k, num, repeats)
+
+    def received_of(self, soft_votes: Floats, scale: float, clients: int) -> Floats:
+        """Return the estimate of the mean entry of these clients."""
+        return soft_votes / np.float32(scale * max(clients, 1))

@@ -82,6 +82,13 @@ class MajorityVote(Scheme):
         """Return energy for minus energy against, the mean over the copies."""
         return fsk_mv.detect(grid, k, num, repeats) / np.float32(repeats)
 
+    @property
+    def waveform(self) -> str:
+        return "onebit"
+
+    def energies(self, grid: Grid, k: int, num: Numerology, *, repeats: int = 1) -> Floats:
+        return fsk_mv.energies(grid, k, num, repeats)
+
     def combine(self, payload: Payload) -> Floats:
         return payload.sum(axis=0, dtype=np.int32).astype(np.float32)
 
