@@ -190,7 +190,9 @@ class AirSettings(WaveformSection, _Choice):
     def _keys_fit_each_other(self) -> Self:
         integer("max_burst_symbols", self.max_burst_symbols, self.groups + 1)
         if self.name == "pluto":
-            require(not self.scheme.coherent, "mode", repr(self.mode), f"'onebit' for the air {self.name!r}")
+            require(
+                not self.scheme.coherent, "mode", repr(self.mode), f"'onebit' or 'energy' for the air {self.name!r}"
+            )
         if self.name == "gnuradio" and self.scheme.coherent:
             allowed = "0 for the air 'gnuradio' in analog mode, whose clients share the server's clock"
             require(self.clock_ppm == 0, "clock_ppm", self.clock_ppm, allowed)

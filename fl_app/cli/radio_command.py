@@ -110,7 +110,9 @@ def radio(
         if loopback is None and uri is None and not radios.is_named:
             raise ConfigError("say either --loopback N or --uri URI, or a CONFIG whose [radios] names the radios")
         if settings.air.scheme.coherent:
-            raise ConfigError(f"[air] mode = {settings.air.mode!r}: this flowgraph carries votes, mode 'onebit'")
+            raise ConfigError(
+                f"[air] mode = {settings.air.mode!r}: this flowgraph compares energies, mode 'onebit' or 'energy'"
+            )
         if loopback is not None:
             place = folder or stack.enter_context(PrivateFolder("gr-oac-"))
             _say_endpoints(f"ipc://{place}", dataclasses.asdict(stack.enter_context(_in_folder(place))))
@@ -132,7 +134,7 @@ def radio(
             "uri": uri, "sample_rate_hz": rate_hz, "frequency_hz": radios.frequency_hz, "rx_gain_db": radios.rx_gain_db,
             "tx_gain_db": radios.tx_gain_db if is_set else POWER_ON_TX_GAIN_DB, "crystal_ppm": radios.crystal_ppm,
             "clients": clients, "votes": burst_votes(settings.air) if votes is None else votes,
-            "arm_seconds": arm_seconds,
+            "arm_seconds": arm_seconds, "scheme": settings.air.scheme.waveform,
         }  # fmt: skip
         endpoints = bench_endpoints(host, port, client)
         if bench is not None:

@@ -22,6 +22,7 @@ from oac_blocks.dsp.receive.detection import DEFAULT_FALSE_ALARM, bank_up_to
 from oac_blocks.dsp.receive.trigger_search import TriggerSearch
 from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.dsp.waveform.round_layout import RoundLayout, agreed_in, disagreements
+from oac_blocks.dsp.waveform.schemes import scheme_named
 
 _SPAN_ROWS = 32
 _ORDER_FIELDS = {field.name for field in dataclasses.fields(AnswerOrder)}
@@ -40,7 +41,8 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
 
     Messages (docs/rounds.md describes all of them):
 
-    - ``payload`` in: PDUs of votes (int8) with their ``round`` and, if the server may restart, its ``run``;
+    - ``payload`` in: PDUs of votes (int8; with the scheme ``energy`` float32 entries in units of a vote's energy) with
+      their ``round`` and, if the server may restart, its ``run``;
     - ``orders`` in: what to answer with, and the correction; orders for other clients are ignored. Ballots arrive here
       too: the number of votes in the coming round and the clients that take part;
     - ``gap`` in: any message reports lost samples that this block cannot see, for example in the transmit stream;
@@ -80,6 +82,7 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
         seed: int = 1,
         first_epoch: int = 0,
         chunk_samples: int = 65_536,
+        scheme: str = "onebit",
     ) -> None:
         chunk = integer("chunk_samples", chunk_samples, 1, 1 << 22)
         num = Numerology(sample_rate_hz, fft_size, cp_samples, active_subcarriers, dc_nulls)
@@ -91,7 +94,8 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
             cfo_bank_rad=bank_up_to(max_cfo_rad),
             span_rows=_SPAN_ROWS,
         )
-        layout = RoundLayout(num, clients, repeats, groups, 0, slot_samples, clients_per_slot)
+        layout = RoundLayout(num, clients, repeats, groups, 0, slot_samples, clients_per_slot, scheme_named(scheme))
+        self._payload_type = layout.scheme.dtype
         self._agreed = layout.agreed()
         self._client = ClientStream(
             client,
@@ -194,7 +198,7 @@ class client_transceiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio
     def _on_payload(self, message: Any) -> None:
         # The orders cause the request for a payload, and the first orders of a run invalidate earlier payloads.
         take_waiting(self, "orders", self._on_order)
-        pdu = pdus.read(message, np.int8)
+        pdu = pdus.read(message, self._payload_type)
         if isinstance(pdu, str):
             self._drops.add(pdu)
             return

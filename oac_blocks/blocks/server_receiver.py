@@ -22,6 +22,7 @@ from oac_blocks.dsp.receive.server_stream import HeardRound, ServerStream
 from oac_blocks.dsp.receive.vote_units import energies_per_voter, voters_heard
 from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.dsp.waveform.round_layout import RoundLayout
+from oac_blocks.dsp.waveform.schemes import scheme_named
 from oac_blocks.rounds.messages import listed, numbers_in
 
 MOST_ENERGIES = 4096
@@ -42,7 +43,8 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
     - ``soft_votes`` out, after a payload round: energy for less energy against each vote (float32), in units of the
       mean energy of a heard voter's subcarrier, with ``round``, ``snr_db`` (mean of the clients heard),
       ``trigger_sample`` and ``heard``, the clients whose votes are in them: of those that ``voting`` of ``expect``
-      names, or of all, the ones that were heard ("0, 2");
+      names, or of all, the ones that were heard ("0, 2").
+      With the scheme ``energy`` they estimate the sum of the clients' entries;
     - ``energies`` out, after a payload round: energy for + 1j energy against (complex64), of the first 4,096 votes, in
       the same unit;
     - ``arrivals`` out, after every round and behind the other two: when and how strongly each client was heard.
@@ -82,11 +84,13 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
         max_cfo_rad: float = 0.0,
         chunk_samples: int = 65_536,
         patience_samples: int = 0,
+        scheme: str = "onebit",
     ) -> None:
         chunk = integer("chunk_samples", chunk_samples, 1, 1 << 22)
         num = Numerology(sample_rate_hz, fft_size, cp_samples, active_subcarriers, dc_nulls)
+        how = scheme_named(scheme)
         self._stream = ServerStream(
-            RoundLayout(num, clients, repeats, groups, answer_samples, slot_samples, clients_per_slot),
+            RoundLayout(num, clients, repeats, groups, answer_samples, slot_samples, clients_per_slot, how),
             votes,
             early_samples=_early(early_samples, num),
             false_alarm_per_sample=false_alarm_per_sample,

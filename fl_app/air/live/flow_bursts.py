@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +33,12 @@ class CarriedBurst:
 SendBurst = Callable[[int, int], CarriedBurst]
 
 
-def uplink_in_bursts(k: int, clients: npt.NDArray[np.int64], settings: AirSettings, send: SendBurst) -> Uplink:
+def uplink_in_bursts(
+    k: int, clients: npt.NDArray[np.int64], settings: AirSettings, send: SendBurst, scale: float = 1.0
+) -> Uplink:
     """Send k votes of these clients, one burst after the other, as equal as can be.
+
+    ``scale`` is the common scale that the clients' entries were multiplied by.
 
     A client is heard if its votes are in every burst.
     """
@@ -44,13 +49,13 @@ def uplink_in_bursts(k: int, clients: npt.NDArray[np.int64], settings: AirSettin
     edges = list(pairwise(k * i // bursts for i in range(bursts + 1)))
     for first, stop in edges:
         burst = send(first, stop)
-        received[first:stop] = burst.soft_votes
         heard_in.append(np.isin(clients, list(burst.heard)))
+        # The mean over the copies, so that a soft vote means the same for any number of them.
+        soft_votes = burst.soft_votes / np.float32(settings.repeats)
+        received[first:stop] = settings.scheme.received_of(soft_votes, scale, int(np.count_nonzero(heard_in[-1])))
         symbols += layout(stop - first, settings).symbols
         if math.isfinite(burst.snr_db):
             powers.append(10 ** (burst.snr_db / 10))
-    # The mean over the copies, so that a soft vote means the same for any number of them.
-    received /= np.float32(settings.repeats)
     air_seconds = symbols * settings.numerology().symbol_seconds
     snr_db = float(10 * np.log10(np.mean(powers))) if powers else None
     heard = np.logical_and.reduce(heard_in)
@@ -60,8 +65,8 @@ def uplink_in_bursts(k: int, clients: npt.NDArray[np.int64], settings: AirSettin
     return Uplink(received, clients[heard], symbols, air_seconds, snr_db, of_heard=of_heard)
 
 
-def ballots_of_all(votes: npt.NDArray[np.int8], clients: npt.NDArray[np.int64], n_clients: int) -> npt.NDArray[np.int8]:
+def ballots_of_all(votes: npt.NDArray[Any], clients: npt.NDArray[np.int64], n_clients: int) -> npt.NDArray[Any]:
     """Return the votes of all clients, (n_clients, k): those that do not take part abstain."""
-    ballots = np.zeros((n_clients, votes.shape[1]), np.int8)
+    ballots = np.zeros((n_clients, votes.shape[1]), votes.dtype)
     ballots[clients] = votes
     return ballots

@@ -65,8 +65,8 @@ def read_report(message: bytes) -> Report:
     return Report(integer("round", about.get("round"), -1), tuple(states.split(", ")), agreed_in(about))
 
 
-def payload(call: Call, client: int, votes: npt.NDArray[np.int8]) -> bytes:
-    """A client's votes, for its transceiver."""
+def payload(call: Call, client: int, votes: npt.NDArray[Any]) -> bytes:
+    """A client's votes or entries, for its transceiver."""
     return serialise(pdus.make(votes, {"client": client, **call._asdict()}))
 
 

@@ -18,6 +18,7 @@ from fl_app.air.live import flow_messages
 from fl_app.air.live.flow_bursts import CarriedBurst, ballots_of_all, uplink_in_bursts
 from fl_app.air.live.gnuradio_process import FlowgraphAir, FlowgraphError, FlowgraphProcess
 from fl_app.air.live.loopback_settings import loopback_settings
+from fl_app.air.simulation.levels import common_scale
 from oac_blocks.bench.flows.endpoints import Endpoints
 
 
@@ -33,7 +34,7 @@ class VoteLoopback(FlowgraphProcess):
         self._report = self.socket(zmq.PULL, endpoints.report)
         self._states = "nothing was heard yet"
 
-    def vote(self, ballots: npt.NDArray[np.int8]) -> CarriedBurst:
+    def vote(self, ballots: npt.NDArray[Any]) -> CarriedBurst:
         """Send one burst: the votes of all clients, (clients, k)."""
         try:
             call, _ = flow_messages.read_call(self.receive(self._next))
@@ -61,6 +62,7 @@ class GnuradioAir(FlowgraphAir[VoteLoopback]):
         return VoteLoopback(loopback_settings(self.settings, self.n_clients, self.seed))
 
     def send(self, flowgraph: VoteLoopback, values: npt.NDArray[Any], clients: npt.NDArray[np.int64]) -> Uplink:
-        ballots = ballots_of_all(values, clients, self.n_clients)
+        scale = common_scale(self.scheme, values)
+        ballots = ballots_of_all(self.scheme.signed_energies(values, scale), clients, self.n_clients)
         send = lambda first, stop: flowgraph.vote(ballots[:, first:stop])  # noqa: E731
-        return uplink_in_bursts(values.shape[1], clients, self.settings, send)
+        return uplink_in_bursts(values.shape[1], clients, self.settings, send, scale)

@@ -26,7 +26,13 @@ def burst_votes(settings: AirSettings) -> int:
 
 def loopback_settings(settings: AirSettings, clients: int, seed: int) -> dict[str, Any]:
     """Names that both have mean the same."""
-    return {"clients": clients, "votes": burst_votes(settings), "seed": seed, **_same(settings, _SAME)}
+    return {
+        "clients": clients,
+        "votes": burst_votes(settings),
+        "scheme": settings.scheme.waveform,
+        "seed": seed,
+        **_same(settings, _SAME),
+    }
 
 
 def analog_loopback_settings(settings: AirSettings, clients: int, seed: int, mean_gain: float) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from fl_app.air.base import Air, Unseen, Uplink
 from fl_app.air.live.flow_bursts import MAX_CLIENTS, CarriedBurst, ballots_of_all, uplink_in_bursts
 from fl_app.air.payload import check_payload
 from fl_app.air.settings import AirSettings
+from fl_app.air.simulation.levels import common_scale
 from oac_blocks.bench.threads.bench import Bench, BenchError, RoundOutcome
 from oac_blocks.bench.threads.plan import bearable_offset_samples
 from oac_blocks.bench.threads.radios import Alignment, RadioPlan, align
@@ -69,8 +70,8 @@ class PlutoAir(Air):
         """Look for the radios and align them, unless that was done; PlutoError if it fails."""
         if self._bench is not None:
             return
-        numbers = {"repeats": self.settings.repeats, "groups": self.settings.groups}
-        bench_settings = self._plan.bench_settings(self.settings.numerology(), **numbers)
+        how = {"repeats": self.settings.repeats, "groups": self.settings.groups, "scheme": self.scheme}
+        bench_settings = self._plan.bench_settings(self.settings.numerology(), **how)
         tolerance = self.tolerance_samples
         # The loop itself comes as close as it can, whatever a run asks for at least.
         close = self._radios.tolerance_samples or min(tolerance, LoopSettings().tolerance_samples)
@@ -102,16 +103,17 @@ class PlutoAir(Air):
     def uplink(self, payload: npt.NDArray[Any] | Unseen, clients: npt.NDArray[np.int64], t: int) -> Uplink:
         values, numbers = check_payload(payload, clients, t, self.scheme, self.n_clients)
         self.open()
-        ballots = ballots_of_all(values, numbers, self.n_clients)
+        scale = common_scale(self.scheme, values)
+        ballots = ballots_of_all(self.scheme.signed_energies(values, scale), numbers, self.n_clients)
 
         def send(first: int, stop: int) -> CarriedBurst:
             outcome = self._send(np.ascontiguousarray(ballots[:, first:stop]), numbers.tolist())
             assert outcome.soft_votes is not None
             return CarriedBurst(outcome.soft_votes, outcome.snr_db, outcome.heard)
 
-        return uplink_in_bursts(values.shape[1], numbers, self.settings, send)
+        return uplink_in_bursts(values.shape[1], numbers, self.settings, send, scale)
 
-    def _send(self, votes: npt.NDArray[np.int8], clients: Sequence[int]) -> RoundOutcome:
+    def _send(self, votes: npt.NDArray[Any], clients: Sequence[int]) -> RoundOutcome:
         """Play rounds until one of them counts; PlutoError if there are too many."""
         assert self._bench is not None
         delivery = Delivery(clients, votes.shape[1], self._rules)

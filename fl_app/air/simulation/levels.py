@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl_app.air.settings import AirSettings
+from oac_blocks.dsp.waveform.schemes import Scheme
 
 _LEAST_RMS = 1e-30  # RMS assumed for entries that are all zero; the noise on them then vanishes too
 _LEAST_RMS_TO_NOISE = 1e-6  # smallest RMS in units of noise_std; float32 would overflow below it
@@ -43,8 +44,7 @@ def levels_of(settings: AirSettings, payload: npt.NDArray[Any], mean_gain: float
 def energy_levels(settings: AirSettings, payload: npt.NDArray[Any]) -> Levels:
     """Return the levels of a scheme that compares energies: a vote, or an entry of RMS value, has unit energy."""
     noise = 0.0 if settings.snr_db is None else 10 ** (-settings.snr_db / 10)
-    scale = settings.scheme.common_scale(*reports(payload)) if settings.scheme.scaled else 1.0
-    return Levels(scale, noise, noise * _gathering(settings), 0.0)
+    return Levels(common_scale(settings.scheme, payload), noise, noise * _gathering(settings), 0.0)
 
 
 def analog_levels(settings: AirSettings, entries: npt.NDArray[Any], mean_gain: float) -> Levels:
@@ -59,6 +59,11 @@ def analog_levels(settings: AirSettings, entries: npt.NDArray[Any], mean_gain: f
         sample_noise = 0.0 if settings.snr_db is None else 10 ** (-settings.snr_db / 10)
     subcarrier_noise = sample_noise * _gathering(settings)
     return Levels(scale, sample_noise, subcarrier_noise, float(np.sqrt(subcarrier_noise / 2)) / to_entry)
+
+
+def common_scale(scheme: Scheme, payload: npt.NDArray[Any]) -> float:
+    """Return the scale that all clients apply to these payloads (participants, k); 1 for votes."""
+    return scheme.common_scale(*reports(payload)) if scheme.scaled else 1.0
 
 
 def reports(

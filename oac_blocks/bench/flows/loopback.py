@@ -24,6 +24,7 @@ from oac_blocks.blocks.trigger_source import trigger_source
 from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.dsp.waveform.round_layout import RoundLayout
+from oac_blocks.dsp.waveform.schemes import scheme_named
 
 _NUMEROLOGY = ("sample_rate_hz", "fft_size", "cp_samples", "active_subcarriers", "dc_nulls")
 _SLOT_SAMPLES = 8192
@@ -38,6 +39,7 @@ class LoopbackSettings:
     clients: int = 2
     votes: int = 21_880
     repeats: int = 1
+    scheme: str = "onebit"
     rounds: int = 0  # 0: endless
     calibrate: bool = True
     seed: int = 1
@@ -79,7 +81,8 @@ class LoopbackSettings:
     def layout(self) -> RoundLayout:
         num = Numerology(**self.numerology())
         slot = max(_SLOT_SAMPLES, 4 * num.symbol_samples)
-        return RoundLayout(num, self.clients, self.repeats, self.groups, self.answer_samples, slot)
+        scheme = scheme_named(self.scheme)
+        return RoundLayout(num, self.clients, self.repeats, self.groups, self.answer_samples, slot, scheme=scheme)
 
     def max_cfo_rad(self) -> float:
         """How far the clients must search; ValueError if it is farther than they can."""
@@ -180,6 +183,7 @@ class loopback(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
             slot_samples=settings.layout().slot_samples,
             answer_samples=settings.answer_samples,
             chunk_samples=settings.chunk_samples,
+            scheme=settings.scheme,
             **settings.numerology(),
         )
         self.calibrator = drift_calibrator(
@@ -208,6 +212,7 @@ class loopback(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
                 max_cfo_rad=settings.max_cfo_rad(),
                 seed=settings.seed,
                 chunk_samples=settings.chunk_samples,
+                scheme=settings.scheme,
                 **settings.numerology(),
             )
             for i in range(settings.clients)

@@ -103,6 +103,7 @@ class pluto_server(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
             slot_samples=settings.slot_samples,
             chunk_samples=settings.buffer_samples,
             patience_samples=_PATIENCE_BUFFERS * settings.buffer_samples,
+            scheme=settings.scheme,
             **settings.numerology(),
         )
         self.calibrator = drift_calibrator(
@@ -168,6 +169,7 @@ class pluto_client(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
             max_cfo_rad=settings.max_cfo_rad,
             first_epoch=int(time.time()),
             chunk_samples=settings.buffer_samples,
+            scheme=settings.scheme,
             **settings.numerology(),
         )
         self.prime = blocks.delay(gr.sizeof_gr_complex, settings.primed_buffers * settings.buffer_samples)

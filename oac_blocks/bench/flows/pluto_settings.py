@@ -54,6 +54,7 @@ class PlutoSettings:
     clients: int = 2
     votes: int = 21_880
     repeats: int = 1
+    scheme: str = "onebit"
     groups: int = 4
     fft_size: int = 256
     cp_samples: int = 64

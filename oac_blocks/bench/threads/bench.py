@@ -22,7 +22,7 @@ import math
 import threading
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,7 @@ from oac_blocks.rounds.events import Action, Armed, Broke, Ended, Event, Expect,
 
 __all__ = ["Bench", "BenchError", "BenchSettings", "Opener", "RoundOutcome", "loop_settings"]
 
-Votes = npt.NDArray[np.int8]
+Votes = npt.NDArray[Any]
 _SPAN_ROWS = 4
 _POLL_SECONDS = 0.2
 
@@ -125,15 +125,18 @@ class Bench:
     def play(self, votes: Votes | None = None) -> RoundOutcome:
         """The next round. A payload round carries ``votes`` (clients, k), or sync symbols alone; others leave them.
 
+        With the scheme ``energy`` they are entries in units of a vote's energy.
+
         BenchError when the server's radio is gone.
         """
         if votes is not None:
-            good = votes.dtype == np.int8 and votes.ndim == 2 and votes.shape[0] == self.settings.clients
+            kind = self.settings.scheme.dtype
+            good = votes.dtype == kind and votes.ndim == 2 and votes.shape[0] == self.settings.clients
             require(
                 good and votes.shape[1] > 0,
                 "votes",
                 f"{votes.dtype} of shape {votes.shape}",
-                f"int8 of shape ({self.settings.clients}, k)",
+                f"{kind} of shape ({self.settings.clients}, k)",
             )
         with self._changed:
             self._wanted, self._outcome = (votes,), None

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from oac_blocks.bench.threads.plan import BenchSettings
@@ -68,7 +68,7 @@ class ClientNode:
         if radio is not None:
             radio.close()
 
-    def order(self, order: Order, votes: npt.NDArray[np.int8] | None) -> bool:
+    def order(self, order: Order, votes: npt.NDArray[Any] | None) -> bool:
         """Hand over the order of the coming round and its votes; return whether the client can follow it.
 
         It cannot if its radio is gone, or if the order names an epoch that is over: the loop will hear of the new one.

@@ -19,6 +19,7 @@ from oac_blocks.dsp.receive.client_stream import Status
 from oac_blocks.dsp.receive.server_stream import usual_early_samples
 from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.dsp.waveform.round_layout import Kind, RoundLayout
+from oac_blocks.dsp.waveform.schemes import Scheme, scheme_named
 from oac_blocks.errors import OacError
 from oac_blocks.loop.closed_loop import Arrivals, ClientView, LoopSettings, Plan
 from oac_blocks.radio.base import StreamConfig
@@ -42,6 +43,7 @@ class BenchSettings:
     num: Numerology = field(default_factory=lambda: Numerology(sample_rate_hz=RADIO_RATE_HZ))
     votes: int = 768  # of a payload round that has none: its length
     repeats: int = 1
+    scheme: Scheme = field(default_factory=lambda: scheme_named("onebit"))  # scheme of the payload
     groups: int = 2
     clock: Clock = "lock-step"
     answer_samples: int = 65_536
@@ -71,7 +73,8 @@ class BenchSettings:
 
     @property
     def layout(self) -> RoundLayout:
-        return RoundLayout(self.num, self.clients, self.repeats, self.groups, self.answer_samples, self.slot_samples)
+        times = (self.answer_samples, self.slot_samples)
+        return RoundLayout(self.num, self.clients, self.repeats, self.groups, *times, scheme=self.scheme)
 
     @property
     def turnaround_samples(self) -> int:
@@ -102,11 +105,13 @@ def settings_for(
     repeats: int = 1,
     groups: int = 2,
     crystal_ppm: float = CRYSTAL_PPM,
+    scheme: Scheme | None = None,
 ) -> BenchSettings:
     """Blocks as long as the clock wants them, and as much frequency offset as crystals may have at this carrier."""
     require(clock in CLOCKS, "clock", repr(clock), f"one of {', '.join(CLOCKS)}")
     cfo = max_cfo_rad(frequency_hz, num.sample_rate_hz, crystal_ppm)
-    common = {"votes": votes, "repeats": repeats, "groups": groups, "max_cfo_rad": cfo}
+    scheme = scheme_named("onebit") if scheme is None else scheme
+    common = {"votes": votes, "repeats": repeats, "scheme": scheme, "groups": groups, "max_cfo_rad": cfo}
     if clock == "lock-step":
         # The air does not wait for a radio that is gone: in a second of the host many rounds may pass.
         return BenchSettings(clients, num, clock=clock, retry_seconds=0.1, **common)  # type: ignore[arg-type]

@@ -74,7 +74,7 @@ class RadioPlan:
         frequency = real("frequency", self.carrier_hz, 0.0, open_low=True)
         return RadioConfig(rate, frequency, frequency, self.rx_gain_db, gain)
 
-    def bench_settings(self, num: Numerology | None = None, **more: int) -> BenchSettings:
+    def bench_settings(self, num: Numerology | None = None, **more: Any) -> BenchSettings:
         num = Numerology(sample_rate_hz=self.sample_rate_hz) if num is None else num
         return settings_for(len(self.clients), num, self.clock, self.carrier_hz, crystal_ppm=self.crystal_ppm, **more)
 

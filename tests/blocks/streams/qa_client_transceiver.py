@@ -14,6 +14,7 @@ from oac_blocks.dsp.receive.client_stream import AnswerOrder, ClientStream, Stat
 from oac_blocks.dsp.receive.trigger_search import TriggerSearch
 from oac_blocks.dsp.waveform.answer import payload_answer
 from oac_blocks.dsp.waveform.round_layout import RoundLayout
+from oac_blocks.dsp.waveform.schemes import scheme_named
 from tests.support.flowgraphs import Messages, post, run, tag, tags
 
 VOTES, CHUNK, TURNAROUND = 1000, 8192, 40_000
@@ -84,6 +85,22 @@ def test_samples_are_those_of_the_dsp_core():
     ]
     assert tags(client.sink) == [(round(status.answer_sample), "answer", 0)]
     assert (client.block.triggers, client.block.epoch, client.block.dropped) == (1, 0, 0)
+
+
+def test_entries_of_the_energy_scheme_are_those_of_the_dsp_core():
+    x, scheme = received(5000), scheme_named("energy")
+    entries = np.random.default_rng(4).standard_t(3, VOTES).astype(np.float32)
+    client, votes_instead = Client(x, scheme="energy"), Client(x, scheme="energy")
+    out = client.run(orders=order(correction_samples=0.0), payload=pdus.make(entries, {"round": 0, "client": 0}))
+    layout = RoundLayout(Numerology(), 2, scheme=scheme)
+    core = ClientStream(0, layout, TriggerSearch(span_rows=32), turnaround_samples=TURNAROUND, votes=VOTES)
+    core.order(AnswerOrder(0, 0, "payload"))
+    core.payload(0, entries)
+    assert np.array_equal(out, core.push(x)[0][: len(out)])
+    assert client.block.dropped == 0
+    votes_instead.run(orders=order(correction_samples=0.0), payload=pdus.make(VOTE_VALUES, {"round": 0, "client": 0}))
+    assert votes_instead.block.dropped == 1
+    assert [status["sent"] for status in votes_instead.statuses() if status["event"] == "answered"] == ["sync"]
 
 
 def test_the_first_votes_of_a_run_may_be_read_before_its_first_orders():
@@ -260,6 +277,8 @@ def test_a_second_run_begins_anew():
         ({"chunk_samples": 0}, "chunk_samples must be"),
         ({"max_cfo_rad": 2.0}, "max_cfo_rad must be"),
         ({"seed": -1}, "seed must be"),
+        ({"scheme": "analog"}, "scheme must be one that compares energies, got 'analog'"),
+        ({"scheme": "morse"}, "unknown scheme 'morse'"),
     ],
 )
 def test_bad_settings(settings, message):

@@ -92,6 +92,14 @@ def test_messages_are_what_the_stream_says(chunk):
     assert (flow.receiver.dropped, flow.receiver.bad_samples, flow.receiver.ignored_triggers) == (0, 0, 0)
 
 
+def test_energies_are_what_the_scheme_says():
+    """The two schemes that compare energies read the same ones; others are refused."""
+    x = one_round(np.random.default_rng(3))
+    votes, energies = (Flowgraph(x, server_receiver(**PARAMETERS, scheme=name)).run() for name in ("onebit", "energy"))
+    (by_votes,), (by_energies,) = votes.soft_votes.pdus(np.float32), energies.soft_votes.pdus(np.float32)
+    np.testing.assert_array_equal(by_votes.data, by_energies.data)
+
+
 def test_only_the_first_energies_are_shown():
     rng = np.random.default_rng(2)
     votes = MOST_ENERGIES + 500
@@ -310,6 +318,7 @@ def test_setters_apply_while_it_runs():
         ({"false_alarm_per_sample": math.nan}, "false_alarm_per_sample"),
         ({"max_cfo_rad": 2.0}, "max_cfo_rad"),
         ({"chunk_samples": 0}, "chunk_samples"),
+        ({"scheme": "analog"}, "scheme"),
     ],
 )
 def test_bad_arguments_are_named(arguments, name):

@@ -239,7 +239,7 @@ def test_nothing_is_left_behind_and_nothing_is_opened_too_early():
 
 
 def test_only_one_bit_and_only_with_radios():
-    with pytest.raises(ValueError, match="mode must be 'onebit' for the air 'pluto'"):
+    with pytest.raises(ValueError, match="mode must be 'onebit' or 'energy' for the air 'pluto'"):
         AirSettings(name="pluto", mode="analog")
     with pytest.raises(ValueError, match=r"radios must be the section \[radios\]"):
         make_air(AirSettings(name="pluto"), 2, 1)

@@ -2,7 +2,8 @@
 """A soft vote has one unit on all airs: the mean energy of one client's subcarrier.
 
 N clients that agree send N subcarriers of energy 1 at random phases, so the energy for the vote is N in the mean, plus
-the noise that the energy against it holds as well: the soft vote is N in the mean.
+the noise that the energy against it holds as well: the soft vote is N in the mean. The energy scheme's entries are in
+the same unit, before the common scale and the number of clients are divided out: all airs deliver the mean entry.
 """
 
 import dataclasses
@@ -36,6 +37,16 @@ def level(air, participants=N):
     return float(np.mean(uplink.received * votes[0]))
 
 
+def assert_mean_entry(air, participants=N):
+    """Entries whose magnitudes differ between the clients, and whose signs differ between the entries."""
+    entries = unanimous()[:participants] * np.float32([[0.03], [0.01], [0.02]])[:participants]
+    with air:
+        uplink = air.uplink(entries, np.arange(participants), 1)
+    assert uplink.heard.tolist() == list(range(participants))
+    mean = float(np.abs(entries).mean())
+    assert np.mean(uplink.received * np.sign(entries[0])) == pytest.approx(mean, rel=TOLERANCE / N)
+
+
 @pytest.mark.parametrize("participants", [1, N])
 @pytest.mark.parametrize("name", ["ideal", "fading", "waveform", "gnuradio"])
 def test_level_of_airs_without_radios(name, participants):
@@ -43,6 +54,7 @@ def test_level_of_airs_without_radios(name, participants):
         pytest.importorskip("gnuradio")
     settings = AirSettings(name=name, mode="onebit", snr_db=20.0, fading="none", profile="flat")
     assert level(make_air(settings, N, 1), participants) == pytest.approx(participants, abs=TOLERANCE)
+    assert_mean_entry(make_air(settings.with_values(mode="energy"), N, 1), participants)
 
 
 @pytest.mark.parametrize("participants", [1, N])
@@ -60,6 +72,7 @@ def test_level_of_radios(participants):
         settings = check({"air": {"name": "pluto"}, "clients": {"n": N}, "radios": radios}, "test")
         air = make_air(settings.air, N, 1, settings.radios)
         assert level(air, participants) == pytest.approx(participants, abs=TOLERANCE)
+        assert_mean_entry(make_air(settings.air.with_values(mode="energy"), N, 1, settings.radios), participants)
 
 
 def heard_round(powers, sync_energy):
