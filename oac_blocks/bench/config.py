@@ -124,6 +124,7 @@ class BenchConfig:
 
     waveform: WaveformSection = field(default_factory=lambda: WaveformSection(sample_rate_hz=settings.RADIO_RATE_HZ))
     radios: RadiosSection = field(default_factory=RadiosSection)
+    scheme: str = "onebit"  # name of the scheme of the payload, [air] scheme or mode
 
 
 def with_one_rate(tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -192,12 +193,13 @@ def load_bench(path: str | Path | None = None, **overrides: Any) -> BenchConfig:
     try:
         tree = with_one_rate(tree)
         # The other keys of [air] are no concern of the radios.
-        air = {RATE: settings.RADIO_RATE_HZ, **_of(WaveformSection, _part(tree, "air"))}
+        named = _part(tree, "air")
+        air = {RATE: settings.RADIO_RATE_HZ, **_of(WaveformSection, named)}
         waveform = WaveformSection(**{**air, **_of(WaveformSection, given)})
         radios = RadiosSection(**{**_part(tree, "radios"), **_of(RadiosSection, given)})
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}" if path else str(error)) from None
-    return BenchConfig(waveform, radios)
+    return BenchConfig(waveform, radios, str(named.get("scheme", named.get("mode", BenchConfig.scheme))))
 
 
 def _part(tree: Mapping[str, Any], section: str) -> Mapping[str, Any]:

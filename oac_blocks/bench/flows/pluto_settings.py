@@ -21,6 +21,7 @@ from oac_blocks.bench.settings import (
 from oac_blocks.dsp.checks import integer, require
 from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.dsp.waveform.round_layout import RoundLayout
+from oac_blocks.dsp.waveform.schemes import scheme_named
 from oac_blocks.radio.registry import driver_for
 
 SERVER = -1  # stands for the server where a client's number is expected
@@ -140,7 +141,7 @@ def companion_values(
         The flowgraph's parameters. With a config, one that has its default (``COMPANION_DEFAULTS``) follows the config;
         another value replaces that of the config.
     fft_size, cp_samples, active_subcarriers, dc_nulls, repeats, groups : int
-        The waveform. With a config, the config's holds.
+        The waveform. With a config, the config's holds, and so does its scheme.
     buffer_samples, slot_samples, answer_samples : int
         As in `PlutoSettings`.
 
@@ -167,9 +168,10 @@ def companion_values(
         "repeats": repeats,
         "groups": groups,
     }
-    crystal_ppm = CRYSTAL_PPM
+    crystal_ppm, scheme = CRYSTAL_PPM, PlutoSettings.scheme
     if config:
         bench = load_bench(config)
+        scheme = scheme_named(bench.scheme).waveform
         radios, crystal_ppm = bench.radios, bench.radios.crystal_ppm
         told: dict[str, Any] = {
             "sample_rate_hz": bench.waveform.sample_rate_hz,
@@ -191,6 +193,7 @@ def companion_values(
         **own,
         **waveform,
         crystal_ppm=crystal_ppm,
+        scheme=scheme,
         buffer_samples=buffer_samples,
         slot_samples=slot_samples,
         answer_samples=answer_samples,

@@ -93,13 +93,14 @@ def test_flow_on_a_radio_takes_its_numbers_from_a_config(name, tmp_path):
     config = tmp_path / "bench.toml"
     waveform = "".join(f"{key} = {value}\n" for key, value in SHORT_SYMBOLS.items())
     config.write_text(
-        f"[air]\n{waveform}groups = 2\n"
+        f"[air]\n{waveform}groups = 2\nscheme = 'energy'\n"
         "[radios]\nserver = 'ip:1.2.3.4'\nclients = ['ip:1.2.3.5', 'ip:1.2.3.6', 'ip:1.2.3.7']\n"
         "frequency_hz = 868e6\nsample_rate_hz = 1e6\ntx_gain_db = -3.0\nrx_gain_db = 20.0\n"
     )
     flow = load(FLOWS / f"{name}.grc")
     blocks = {block.name: block for block in flow.blocks}
     assert {key: flow.evaluate(key) for key in COMPANION_DEFAULTS} == COMPANION_DEFAULTS
+    assert flow.evaluate("bench['scheme']") == "onebit"
     blocks["config"].params["value"].set_value(str(config))
     blocks["rx_gain_db"].params["value"].set_value("30")  # replaces that of the config
     evaluate_anew(flow)
@@ -113,6 +114,7 @@ def test_flow_on_a_radio_takes_its_numbers_from_a_config(name, tmp_path):
 
     for key, value in {**SHORT_SYMBOLS, "sample_rate_hz": 1e6, "groups": 2, "clients": 3, "votes": 228 * 24}.items():
         assert used(key) == {value}, key
+    assert used("scheme") == {"energy"}
     assert used("uri") == {"ip:1.2.3.4" if name == "oac_server_pluto" else "ip:1.2.3.5"}
     assert (used("frequency"), used("samplerate"), used("attenuation1")) == ({868_000_000}, {1_000_000}, {3.0})
     assert used("manual_gain1") == {30.0}
