@@ -225,8 +225,8 @@ class Settings(BaseModel):
         has_radios = self.has_flowgraphs or self.air.name == "gnuradio"
         if self.link.radio and not (has_radios and not self.air.scheme.coherent):
             raise ValueError(
-                f"[link] radio = {self.link.radio!r}: radios need [air] mode = 'onebit' or 'energy', name = 'gnuradio' or "
-                f"'pluto' with [radios] transport = 'flowgraphs', not {self.air.mode!r} and {self.air.name!r}"
+                f"[link] radio = {self.link.radio!r}: radios need [air] mode = 'onebit' or 'energy', name = 'gnuradio' "
+                f"or 'pluto' with [radios] transport = 'flowgraphs', not {self.air.mode!r} and {self.air.name!r}"
             )
         return self
 
