@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fl_app.link.downlink import Replica
 from fl_app.link.terms import FOLLOW, HASH_CHARS, JOB_KINDS, PAYLOAD_TO, JobKind, PayloadTo
 from fl_app.link.wire import MAX_HEADER_BYTES, NO_ROUND, SERVER, Frame, Message, WireError, pack, unpack
+from oac_blocks.dsp.waveform.schemes import Scheme
 
 _log = logging.getLogger(__name__)
 
@@ -68,11 +69,12 @@ class Result:
     body: Mapping[str, Any]
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     kept: NDArray[Any] | None = None  # the payload, if it goes by radio
+    scheme: Scheme | None = None  # scheme of the kept payload; None if the radio gets it as it is
 
 
 @dataclass(frozen=True, eq=False)
 class RadioBurst:
-    """Hold votes for one of the radios' rounds, which the radios number by themselves."""
+    """Hold votes, or entries in units of a vote's energy, for one of the radios' rounds, which count by themselves."""
 
     round: int
     run: int
@@ -261,12 +263,15 @@ class Caller:
         """Hand a part of the kept payload to the radio; do nothing if it is not kept, as after a restart."""
         first, stop = message.whole("first", 0, MOST_PARAMETERS), message.whole("stop", 0, MOST_PARAMETERS)
         radio_round, run = message.whole("radio_round", 0, 2**62), message.whole("run", 0, 2**62)
+        scale = message.amount("scale") if "scale" in message.body else 1.0
         key, result = self._answer or (("", NO_ROUND, "", ""), Result({}))
         if key[:2] != ("train", message.round) or result.kept is None or self._hand_to_radio is None:
             return []
         if not first < stop <= result.kept.size:
             raise WireError(f"transmit: entries must lie in 0 to {result.kept.size}, not {first} to {stop}")
-        self._hand_to_radio(RadioBurst(radio_round, run, result.kept[first:stop]))
+        part = result.kept[first:stop]
+        votes = part if result.scheme is None else result.scheme.signed_energies(part, scale)
+        self._hand_to_radio(RadioBurst(radio_round, run, votes))
         return []
 
     def _check_phase(self, message: Message) -> None:

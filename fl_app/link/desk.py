@@ -27,6 +27,9 @@ _log = logging.getLogger(__name__)
 
 KNOWN_PEERS = 1024  # number of senders whose strikes are remembered; the oldest are forgotten
 INSTANCE_CHARS = 64
+MOST_LEVEL = (
+    1e18  # largest RMS or peak of gradient entries that a client may report; float32 holds what follows from it
+)
 
 
 class Desk:
@@ -84,7 +87,7 @@ class Desk:
         job, self.job = self.job, None
         return job
 
-    def transmit(self, clients: Collection[int], round_: int, burst: Mapping[str, int]) -> list[Outgoing]:
+    def transmit(self, clients: Collection[int], round_: int, burst: Mapping[str, float]) -> list[Outgoing]:
         """Tell these clients to hand a part of this round's payload to their radios."""
         sessions = [self.by_client[client] for client in clients if client in self.by_client]
         return [self._send(session, "transmit", burst, round_) for session in sessions]
@@ -269,12 +272,14 @@ class Desk:
         if job is None:
             return []
         loss, seconds, sent = message.number("loss"), message.amount("seconds"), message.flag("sent")
-        payload = None
+        payload, levels = None, None
+        if sent and self.terms.payload_to != "server" and self.terms.scheme.scaled:
+            levels = message.amount("rms", MOST_LEVEL), message.amount("peak", MOST_LEVEL)
         if sent and self.terms.payload_to != "radio":
             payload = self._payload(message, job.k)
         elif message.arrays:
             raise WireError("done: there is an array, but none was expected")
-        self._take(session, job, ClientAnswer(session.client, seconds, loss, sent, payload))
+        self._take(session, job, ClientAnswer(session.client, seconds, loss, sent, payload, levels=levels))
         return []
 
     def _payload(self, message: Message, k: int) -> NDArray[Any]:

@@ -20,6 +20,7 @@ from fl_app.air.base import Air, Unseen, Uplink
 from fl_app.air.live.flow_bursts import CarriedBurst, uplink_in_bursts
 from fl_app.air.live.flow_messages import Decision
 from fl_app.air.settings import AirSettings
+from fl_app.air.simulation.levels import LEAST_RMS
 from fl_app.link.radio_bench import RadioBench
 from oac_blocks.errors import OacError
 from oac_blocks.rounds.delivery import Delivery, DeliveryRules
@@ -43,7 +44,7 @@ class TooFewVotersError(UplinkError):
 class RadioClients(Protocol):
     """The server's way to its clients, as this air needs it."""
 
-    def transmit(self, clients: Collection[int], t: int, burst: Mapping[str, int]) -> None:
+    def transmit(self, clients: Collection[int], t: int, burst: Mapping[str, float]) -> None:
         """Have these clients hand a part of their payload of round t to their radios."""
         ...
 
@@ -53,6 +54,10 @@ class RadioClients(Protocol):
 
     def train_again(self, t: int) -> list[int]:
         """Ask for the payloads of round t once more, and return the clients that have one."""
+        ...
+
+    def levels(self, clients: Collection[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return RMS and peak of the entries of these clients, as they have reported them."""
         ...
 
 
@@ -92,27 +97,36 @@ class RadioAir(Air):
     def _collect(self, clients: NDArray[np.int64], t: int, k: int) -> Uplink:
         """Take the k votes of these clients in round t, burst by burst."""
         numbers = clients.tolist()
+        scale = self._common_scale(numbers)
 
         def send(first: int, stop: int) -> CarriedBurst:
-            decision = self._burst(t, numbers, first, stop)
+            decision = self._burst(t, numbers, first, stop, scale)
             return CarriedBurst(decision.soft_votes, decision.snr_db, decision.heard)
 
-        uplink = uplink_in_bursts(k, clients, self.settings, send)
+        uplink = uplink_in_bursts(k, clients, self.settings, send, scale)
         # The radios' rate is their own affair, and need not stand in the run's config.
         rate_hz = self._bench.sample_rate_hz or self.settings.sample_rate_hz
         air_seconds = uplink.air_seconds * self.settings.sample_rate_hz / rate_hz
         return dataclasses.replace(uplink, air_seconds=air_seconds)
 
-    def _burst(self, t: int, clients: Collection[int], first: int, stop: int) -> Decision:
+    def _common_scale(self, clients: Collection[int]) -> float:
+        """Return the scale of all clients, from what they report of their entries; 1 for votes."""
+        if not self.scheme.scaled:
+            return 1.0
+        rms, peak = self._clients.levels(clients)
+        return self.scheme.common_scale(np.maximum(rms, LEAST_RMS), np.maximum(peak, LEAST_RMS))
+
+    def _burst(self, t: int, clients: Collection[int], first: int, stop: int, scale: float) -> Decision:
         self._started = time.monotonic()
         rules = DeliveryRules(self._min_clients, most_seconds=FRUITLESS_SECONDS)
         delivery = Delivery(clients, stop - first, rules)
         while True:
             call = self._await_call(delivery)
             self._bench.announce(call, stop - first, clients)
-            self._clients.transmit(
-                clients, t, {"radio_round": call.round, "run": call.run, "first": first, "stop": stop}
-            )
+            burst: dict[str, float] = {"radio_round": call.round, "run": call.run, "first": first, "stop": stop}
+            if self.scheme.scaled:
+                burst["scale"] = scale
+            self._clients.transmit(clients, t, burst)
             decision = self._await_decision(call, delivery)
             self._refuse_a_fault()
             if decision is None:

@@ -40,6 +40,7 @@ LONELY_SECONDS = 15.0  # without any client, until that is said
 STOP_SECONDS = 10.0  # how long radios that decide nothing are waited for once the run is asked to stop
 
 Status = dict[str, Any]
+Levels = NDArray[np.float64]
 
 
 class LinkWorkers(InProcess):
@@ -64,6 +65,7 @@ class LinkWorkers(InProcess):
         self._updates = 0
         self._status_at = 0.0
         self._bench = bench
+        self._levels: dict[int, tuple[float, float]] = {}
 
     def assign(self, local: LocalTraining, n_clients: int, data_of: DataOf, test: Samples) -> None:  # noqa: ARG002
         self._participants = local.participants
@@ -97,11 +99,12 @@ class LinkWorkers(InProcess):
             self._gather()
         self._follow(broadcast.t)
         answers = self._ask("train", broadcast.t)
+        self._take_levels(answers)
         return [ClientReport(one.client, one.payload, one.loss, one.seconds, one.sent) for one in answers]
 
     # For the air whose payloads the clients transmit by their own radios (fl_app.link.radio_uplink.RadioClients).
 
-    def transmit(self, clients: Collection[int], t: int, burst: Mapping[str, int]) -> None:
+    def transmit(self, clients: Collection[int], t: int, burst: Mapping[str, float]) -> None:
         """Have these clients hand a part of their payload of round t to their radios."""
         self._link.send(self._desk.transmit(clients, t, burst))
 
@@ -116,7 +119,17 @@ class LinkWorkers(InProcess):
 
         A client that was started anew has no votes any more; the others give the same answer again.
         """
-        return [answer.client for answer in self._ask("train", t) if answer.sent]
+        answers = self._ask("train", t)
+        self._take_levels(answers)
+        return [answer.client for answer in answers if answer.sent]
+
+    def levels(self, clients: Collection[int]) -> tuple[Levels, Levels]:
+        """Return RMS and peak of the entries of these clients, as they have reported them."""
+        rms, peak = zip(*(self._levels[client] for client in clients), strict=True)
+        return np.array(rms), np.array(peak)
+
+    def _take_levels(self, answers: list[ClientAnswer]) -> None:
+        self._levels = {answer.client: answer.levels for answer in answers if answer.levels is not None}
 
     def measure(self, t: int, w: NDArray[np.float32]) -> list[Buffers]:  # noqa: ARG002
         self._follow(t + 1)  # the model after round t is the one that round t + 1 starts from

@@ -85,7 +85,8 @@ class ClientAnswer:
     """Hold a client's answer to a job.
 
     For training this is payload and loss. `sent` is False if the gradients are not finite. The payload is None then,
-    and also if it goes by radio alone. For a measurement this is the arrays.
+    and also if it goes by radio alone. `levels` are RMS and peak of its entries, in a scaled scheme by radio. For a
+    measurement this is the arrays.
     """
 
     client: int
@@ -94,6 +95,7 @@ class ClientAnswer:
     sent: bool = False
     payload: NDArray[Any] | None = None
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    levels: tuple[float, float] | None = None
 
 
 @dataclass(eq=False)

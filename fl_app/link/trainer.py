@@ -11,10 +11,12 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from fl_app.air.simulation.levels import reports
 from fl_app.config import ConfigError, Settings, check
 from fl_app.core.streams import stream
 from fl_app.link.caller import Result, Welcome, Work
 from fl_app.link.trust import check_trust
+from oac_blocks.dsp.waveform.schemes import Scheme
 
 
 class Trainer(Protocol):
@@ -39,11 +41,18 @@ def settings_of(welcome: Welcome, trusted: Collection[str]) -> Settings:
     return check(tree, "the server's config")
 
 
-def trained(welcome: Welcome, payload: NDArray[Any] | None, loss: float, seconds: float) -> Result:
-    """Make the answer to a training round; no payload means that the gradients were not finite."""
+def trained(welcome: Welcome, scheme: Scheme, payload: NDArray[Any] | None, loss: float, seconds: float) -> Result:
+    """Make the answer to a training round; no payload means that the gradients were not finite.
+
+    Entries that go by radio in a scaled scheme are reported by their RMS and peak: the server takes the scale of all
+    clients from these reports.
+    """
     body = {"loss": loss, "seconds": seconds, "sent": payload is not None}
+    if payload is not None and welcome.payload_to != "server" and scheme.scaled:
+        (rms,), (peak,) = reports(payload[None])
+        body |= {"rms": float(rms), "peak": float(peak)}
     told = {"payload": payload} if payload is not None and welcome.payload_to != "radio" else {}
-    return Result(body, told, payload if welcome.payload_to != "server" else None)
+    return Result(body, told, payload if welcome.payload_to != "server" else None, scheme)
 
 
 @dataclass
@@ -54,6 +63,7 @@ class ModelTrainer:
     local: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     trusted: Collection[str] = ()  # import strings and packages that the server's config may name
     _group: Any = None
+    _scheme: Any = None
     _welcome: Welcome | None = None
 
     def prepare(self, welcome: Welcome) -> tuple[int, str]:
@@ -63,6 +73,7 @@ class ModelTrainer:
         settings = settings_of(welcome, self.trusted).with_values(
             **{name: dict(values) for name, values in self.local.items()}
         )
+        self._scheme = settings.air.scheme
         prepared = prepare_client(settings, self.client)
         self._group, self._welcome = ClientGroup(prepared.local, {self.client: prepared.samples}, {}), welcome
         return prepared.d, prepared.fingerprint
@@ -73,7 +84,7 @@ class ModelTrainer:
         assert self._welcome is not None
         if work.kind == "train":
             (report,) = self._group.train(Broadcast(work.round, work.w, work.selected))
-            return trained(self._welcome, report.payload, report.loss, report.seconds)
+            return trained(self._welcome, self._scheme, report.payload, report.loss, report.seconds)
         started = time.perf_counter()
         ((_, buffers),) = self._group.measure(work.round, work.w)
         return Result({"seconds": time.perf_counter() - started}, buffers)
@@ -104,5 +115,5 @@ class RandomVoter:
         assert work.kind == "train", "the CNN has no statistics to measure"
         self.before(work.round)
         rng = stream(self._settings.run.seed, "random votes", work.round, self.client)
-        payload = self._settings.air.scheme.random_payload(work.selected.size, rng)
-        return trained(self._welcome, payload, 0.0, 0.0)
+        scheme = self._settings.air.scheme
+        return trained(self._welcome, scheme, scheme.random_payload(work.selected.size, rng), 0.0, 0.0)

@@ -76,11 +76,12 @@ class Message:
             raise WireError(f"{self.type}: {name} must be a number")
         return float(value)
 
-    def amount(self, name: str) -> float:
-        """Return a finite float, 0 or more."""
+    def amount(self, name: str, most: float = math.inf) -> float:
+        """Return a finite float, from 0 to `most`."""
         value = self.number(name)
-        if not (math.isfinite(value) and value >= 0):
-            raise WireError(f"{self.type}: {name} must be finite and 0 or more")
+        if not (math.isfinite(value) and 0 <= value <= most):
+            limit = "" if math.isinf(most) else f", and {most:g} or less"
+            raise WireError(f"{self.type}: {name} must be finite and 0 or more{limit}")
         return value
 
     def text(self, name: str, most_chars: int) -> str:

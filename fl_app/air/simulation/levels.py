@@ -17,7 +17,7 @@ import numpy.typing as npt
 from fl_app.air.settings import AirSettings
 from oac_blocks.dsp.waveform.schemes import Scheme
 
-_LEAST_RMS = 1e-30  # RMS assumed for entries that are all zero; the noise on them then vanishes too
+LEAST_RMS = 1e-30  # RMS assumed for entries that are all zero; the noise on them then vanishes too
 _LEAST_RMS_TO_NOISE = 1e-6  # smallest RMS in units of noise_std; float32 would overflow below it
 
 
@@ -49,7 +49,7 @@ def energy_levels(settings: AirSettings, payload: npt.NDArray[Any]) -> Levels:
 
 def analog_levels(settings: AirSettings, entries: npt.NDArray[Any], mean_gain: float) -> Levels:
     """Return the levels for these entries (participants, k); ``noise_std`` is that of xi, whatever the scale is."""
-    least = max(_LEAST_RMS, _LEAST_RMS_TO_NOISE * (settings.noise_std or 0.0))
+    least = max(LEAST_RMS, _LEAST_RMS_TO_NOISE * (settings.noise_std or 0.0))
     root_mean_squares, peaks = reports(entries, least)
     scale = settings.scheme.common_scale(root_mean_squares, peaks)
     to_entry = scale * mean_gain
@@ -67,7 +67,7 @@ def common_scale(scheme: Scheme, payload: npt.NDArray[Any]) -> float:
 
 
 def reports(
-    entries: npt.NDArray[Any], least: float = _LEAST_RMS
+    entries: npt.NDArray[Any], least: float = LEAST_RMS
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return what clients report of their entries (participants, k): RMS, summed in float64, and largest magnitude."""
     squares = [float(np.einsum("i,i->", row, row, dtype=np.float64)) / row.size for row in entries]

@@ -55,11 +55,13 @@ class Flowgraph:
             socket.recv()
         self.asked = list(range(clients))  # clients that were to transmit last
         self.told = []  # what clients were told: round of the radios, first, stop
+        self.scales = []  # the scale that they were told with it, if any
+        self.reported = {}  # RMS and peak of each client's entries
 
-    def uplink(self, script, clients, t=0, k=K, **options):
+    def uplink(self, script, clients, t=0, k=K, air=AIR, **options):
         """The round of the air, while the script goes on step by step."""
         self._steps = iter(script(self))
-        return RadioAir(AIR, self.bench, self, **options).uplink(Unseen(k), np.array(clients), t)
+        return RadioAir(air, self.bench, self, **options).uplink(Unseen(k), np.array(clients), t)
 
     # What the air needs of the server.
 
@@ -73,9 +75,13 @@ class Flowgraph:
     def transmit(self, clients, t, burst):
         self.asked = list(clients)
         self.told.append((t, burst["radio_round"], burst["run"], burst["first"], burst["stop"]))
+        self.scales.append(burst.get("scale"))
 
     def train_again(self, _t):
         return self.asked
+
+    def levels(self, clients):
+        return tuple(np.array(column) for column in zip(*(self.reported[client] for client in clients), strict=True))
 
     def settle(self):
         """Wait until the server has read all that was sent."""

@@ -17,7 +17,7 @@ from oac_blocks.bench.flows.endpoints import Endpoints, payload_endpoint
 from oac_blocks.blocks.support import pdus
 from oac_blocks.rounds.delivery import PARTIAL_ROUNDS
 from oac_blocks.rounds.messages import Call
-from tests.fl_app.link.radio.scripted_flowgraph import RUN, Flowgraph, K
+from tests.fl_app.link.radio.scripted_flowgraph import AIR, RUN, Flowgraph, K
 from tests.support.polling import DEADLINE_SECONDS, until
 
 
@@ -44,6 +44,24 @@ def test_a_round_is_called_announced_and_decided(flowgraph):
     assert uplink.received.tolist() == [3.0] * K
     assert uplink.snr_db == pytest.approx(10.0)
     assert flowgraph.told == [(5, 7, RUN, 0, K)]
+    assert flowgraph.scales == [None]
+
+
+def test_entries_are_asked_for_in_one_scale_and_come_back_without_it(flowgraph):
+    """The median of the reports decides; client 1 says nonsense, and 2 of 3 clients are heard."""
+    flowgraph.reported = {0: (0.01, 0.04), 1: (1e18, 0.0), 2: (0.02, 0.05)}
+
+    def script(it):
+        it.report("tracking", "tracking", "acquiring")
+        it.call(7)
+        yield
+        it.decide(7, voters=2, value=3.0)
+        yield
+
+    uplink = flowgraph.uplink(script, [0, 1, 2], air=AIR.with_values(mode="energy", repeats=1))
+    assert flowgraph.scales == [pytest.approx(1 / 0.02)]
+    assert uplink.heard.tolist() == [0, 1]
+    assert uplink.received == pytest.approx(np.full(K, 3.0 * 0.02 / 2), rel=1e-5)
 
 
 def test_a_round_that_came_too_early_for_somebody_is_played_again(flowgraph):
