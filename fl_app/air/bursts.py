@@ -7,6 +7,10 @@ import math
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+import numpy.typing as npt
+
+from fl_app.air.pilots import residual_cfo_hz
 from fl_app.air.settings import AirSettings
 from oac_blocks.dsp.checks import integer
 from oac_blocks.dsp.waveform.frame import FrameLayout
@@ -54,8 +58,8 @@ def longest_burst_symbols(settings: AirSettings) -> int:
     num = settings.numerology()
     if settings.clock_ppm > 0:
         symbols = min(symbols, math.floor(2 * room / (1e-6 * settings.clock_ppm) / num.symbol_samples))
-    if settings.scheme.coherent and settings.cfo_residual_hz > 0:
-        longest_seconds = _LARGEST_TURN_RAD / (2 * math.pi * settings.cfo_residual_hz)
+    if settings.scheme.coherent and (cfo_hz := residual_cfo_hz(settings)) > 0:
+        longest_seconds = _LARGEST_TURN_RAD / (2 * math.pi * cfo_hz)
         symbols = min(symbols, math.floor(longest_seconds / num.symbol_seconds))
     return max(symbols, settings.groups + 1)
 
@@ -73,6 +77,13 @@ def plan(k: int, settings: AirSettings) -> list[Burst]:
 def air_time(bursts: list[Burst]) -> tuple[int, float]:
     """Return the number of symbols, sync symbols included, and the seconds that the bursts take on the air."""
     return sum(burst.layout.symbols for burst in bursts), sum(burst.layout.seconds for burst in bursts)
+
+
+def payload_times_samples(layout: FrameLayout, settings: AirSettings) -> npt.NDArray[np.float64]:
+    """Return the samples from the beginning of a burst to the middle of the FFT window of each payload symbol."""
+    num = layout.num
+    window_middle = num.cp_samples - early_samples(settings) + num.fft_size / 2
+    return np.flatnonzero(~layout.is_sync()) * num.symbol_samples + window_middle
 
 
 def layout(k: int, settings: AirSettings) -> FrameLayout:

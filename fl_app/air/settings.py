@@ -20,6 +20,8 @@ from oac_blocks.plugins import PluginError
 Profile = Literal["flat", "indoor", "epa", "eva", "etu"]
 Calibration = Literal["assumed", "loop", "off"]
 
+TURNAROUND_SECONDS = 0.02  # seconds from the server's trigger to the clients' answers, in simulations
+
 
 class _Choice(Section):
     """The first two keys of [air]: a base class of its own, since pydantic lists the keys of base classes first."""
@@ -107,8 +109,12 @@ class AirSettings(WaveformSection, _Choice):
     cfo_correction: bool = Field(
         True, description="a client removes the carrier frequency offset that it measures on the trigger"
     )
-    cfo_residual_hz: float = Field(
-        10.0, ge=0.0, le=1e9, description="Hz, standard deviation of the offset that is left after that"
+    cfo_residual_hz: float | None = optional(
+        None,
+        ge=0.0,
+        le=1e9,
+        description="Hz, standard deviation of the offset that is left after that",
+        none="10 Hz; in analog mode what the pilot's Cramer-Rao bound and the crystal's walk leave",
     )
     calibration: Calibration = Field(
         "assumed",
@@ -132,6 +138,21 @@ class AirSettings(WaveformSection, _Choice):
         description="analog: truncated inversion sends nothing where the channel's magnitude is below",
     )
     pilot_symbols: int = Field(4, ge=1, le=1024, description="analog: OFDM symbols of the server's pilot")
+    pilot_snr_db: float | None = optional(
+        30.0,
+        ge=-100.0,
+        le=200.0,
+        description="analog: dB, of the server's pilot on one subcarrier at a client; 10 dB above snr_db's default, "
+        "since a server on mains power transmits ten times the power of a client on a battery",
+        none="no noise on the pilot",
+    )
+    pilot_age_seconds: float = Field(
+        TURNAROUND_SECONDS,
+        ge=0.0,
+        le=1e3,
+        description="analog: seconds from the pilot's middle to the burst, while the residual offset rotates the "
+        "phase; the default is the turnaround of the calibration loop",
+    )
     pilot_timing_sigma_samples: float = Field(
         0.05,
         ge=0.0,

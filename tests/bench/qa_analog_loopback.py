@@ -128,10 +128,11 @@ def test_error_is_the_noise_of_burst_and_pilot(pilot_symbols):
     """
     rng, clients, noise = np.random.default_rng(4), 4, 0.01
     ratios = []
-    with rounds_of(clients=clients, pilot_symbols=pilot_symbols) as rounds:
+    snr_db = -10 * np.log10(noise)
+    with rounds_of(clients=clients, pilot_symbols=pilot_symbols, pilot_snr_db=snr_db) as rounds:
         for _ in range(16):
             entries = normal(rng, clients, 3000)
-            error = rounds.go_round(entries, snr_db=-10 * np.log10(noise)) - entries.mean(axis=0)
+            error = rounds.go_round(entries, snr_db=snr_db) - entries.mean(axis=0)
             ratios.append(np.mean(error**2) * clients)
     expected = noise / clients + noise / (2 * pilot_symbols)
     # The errors of 192 subcarriers are independent, each of a variance known to a relative sqrt(2).

@@ -16,6 +16,7 @@ from fl_app.air.base import Uplink
 from fl_app.air.bursts import air_time
 from fl_app.air.live.gnuradio_process import FlowgraphAir, FlowgraphError, FlowgraphProcess
 from fl_app.air.live.loopback_settings import analog_loopback_settings, analog_plan
+from fl_app.air.pilots import pilot_noise
 from fl_app.air.settings import AirSettings
 from fl_app.air.simulation.clipping import clip_entries
 from fl_app.air.simulation.front_end import CONVERTER_HEADROOM, expected_power
@@ -60,7 +61,7 @@ class AnalogLoopback(FlowgraphProcess):
 class AnalogGnuradioAir(FlowgraphAir[AnalogLoopback]):
     def __init__(self, settings: AirSettings, n_clients: int, seed: int) -> None:
         super().__init__(settings, n_clients, seed)
-        self.mean_gain = mean_gain(settings)
+        self.mean_gain = mean_gain(settings, pilot_noise=pilot_noise(settings))
 
     def make_flowgraph(self) -> AnalogLoopback:
         return AnalogLoopback(analog_loopback_settings(self.settings, self.n_clients, self.seed, self.mean_gain))

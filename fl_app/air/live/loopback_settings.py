@@ -15,7 +15,7 @@ _SAME = (
 )  # fmt: skip
 _SAME_ANALOG = (
     "noise_alpha", "fading", "rician_k_db", "profile", "inversion", "least_magnitude", "pilot_symbols",
-    "sample_rate_hz", "fft_size", "cp_samples", "active_subcarriers", "dc_nulls",
+    "pilot_snr_db", "sample_rate_hz", "fft_size", "cp_samples", "active_subcarriers", "dc_nulls",
 )  # fmt: skip
 
 

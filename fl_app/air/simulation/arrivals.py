@@ -15,14 +15,13 @@ import numpy.typing as npt
 
 from calibration.simulation import loop_for, play
 from calibration.virtual import VirtualRadios, VirtualSettings
-from fl_app.air.settings import AirSettings
+from fl_app.air.settings import TURNAROUND_SECONDS, AirSettings
 from oac_blocks.dsp.checks import require
 from oac_blocks.dsp.waveform.round_layout import RoundLayout
 from oac_blocks.dsp.waveform.shared_slot import max_clients
 
 Floats = npt.NDArray[np.float64]
 
-_TURNAROUND_SECONDS = 0.02  # seconds between trigger and answer
 _MOST_ROUNDS = 10_000_000
 _MOST_ACQUISITION_ROUNDS = 1000  # rounds in a row without a payload after which calibration has failed
 _QUIETEST_DB, _LOUDEST_DB = -10.0, 40.0  # range of the SNR for which the virtual radios are made
@@ -51,7 +50,7 @@ class SimulatedArrivals:
         most = max_clients(num)
         require(n_clients <= most, "clients", n_clients, f"at most {most} for calibration = {settings.calibration!r}")
         snr_db = _SNR_WITHOUT_NOISE_DB if settings.snr_db is None else settings.snr_db
-        turnaround = round(_TURNAROUND_SECONDS * num.sample_rate_hz)
+        turnaround = round(TURNAROUND_SECONDS * num.sample_rate_hz)
         virtual = VirtualSettings(
             RoundLayout(num, n_clients, 1, settings.groups, turnaround),
             ppm=settings.clock_ppm,

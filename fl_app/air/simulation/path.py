@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fl_app.air.pilots import residual_cfo_hz
 from fl_app.air.settings import AirSettings
 from fl_app.core.streams import stream
 from oac_blocks.dsp.channel.multiple_access import Link, Receiver, clock_rates_ppm, draw_impulse_responses, transmit
@@ -45,12 +46,15 @@ class Path:
         rates_ppm, _ = clock_rates_ppm([self.link], self.sample_rate_hz, samples, rng)
         return taps * np.complex64(self.carrier), rates_ppm[0]
 
-    def moved(self, samples: float) -> Path:
-        """Return the same path, ``samples`` later, at one moment: the clock has no time to drift."""
-        delay = self.link.delay_samples + samples
-        return dataclasses.replace(
-            self, link=dataclasses.replace(self.link, delay_samples=delay, clock_ppm=0.0, clock_walk_ppm=0.0)
-        )
+    def before(self, seconds: float, unseen_samples: float) -> Path:
+        """Return the path as it was some seconds earlier, at one moment: the clock has no time to drift.
+
+        The oscillator had not yet rotated by its offset times this time. The delay was shorter by ``unseen_samples``.
+        """
+        turn = np.exp(-2j * np.pi * self.link.cfo_hz * seconds)
+        delay = self.link.delay_samples - unseen_samples
+        link = dataclasses.replace(self.link, delay_samples=delay, clock_ppm=0.0, clock_walk_ppm=0.0)
+        return dataclasses.replace(self, link=link, carrier=complex(self.carrier * turn))
 
 
 def draw_path(
@@ -74,7 +78,7 @@ def draw_path(
     delay = nominal_samples + 0.5e-6 * clock_ppm * layout.samples + offset_samples
     if settings.calibration == "assumed":
         delay += settings.timing_sigma_samples * late
-    cfo_hz = settings.cfo_residual_hz * offset
+    cfo_hz = residual_cfo_hz(settings) * offset
     if not settings.cfo_correction:
         cfo_hz += 1e-6 * clock_ppm * settings.carrier_hz
     link = Link(

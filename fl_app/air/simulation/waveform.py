@@ -17,11 +17,13 @@ import numpy.typing as npt
 
 from fl_app.air.base import Unseen, Uplink
 from fl_app.air.bursts import Burst, air_time, early_samples, plan
+from fl_app.air.pilots import pilot_noise
 from fl_app.air.settings import AirSettings
 from fl_app.air.simulation import front_end
 from fl_app.air.simulation.arrivals import SimulatedArrivals
 from fl_app.air.simulation.clipping import clip_entries
 from fl_app.air.simulation.clocks import RoundClocks
+from fl_app.air.simulation.coherence import coherence_of, warn_of_random_phases
 from fl_app.air.simulation.gains import mean_gain
 from fl_app.air.simulation.levels import Levels, levels_of
 from fl_app.air.simulation.path import Path, draw_path
@@ -50,7 +52,10 @@ class WaveformAir(SimulatedAir):
         self.num = settings.numerology()
         self.clocks = RoundClocks(settings, n_clients, seed)
         self.arrivals = SimulatedArrivals(settings, n_clients, seed)
-        self.mean_gain = mean_gain(settings) if self.scheme.coherent else 1.0
+        self.mean_gain = 1.0
+        if self.scheme.coherent:
+            warn_of_random_phases(settings)
+            self.mean_gain = mean_gain(settings, pilot_noise=pilot_noise(settings))
         # If there are more clients than shifts, they share shifts; only tracking a client's own timing would suffer.
         self.sync = preamble.shared_slot(min(n_clients, preamble.max_clients(self.num)), self.num)
         self.sync_tones = ofdm.demodulate(self.sync, self.num)[:, 0]
@@ -65,7 +70,7 @@ class WaveformAir(SimulatedAir):
         values, clients = values[transmits], clients[transmits]
         if not clients.size:
             return Uplink(np.zeros(values.shape[1], np.float32), clients, *air_time(bursts))
-        levels = levels_of(self.settings, values, self.mean_gain)
+        levels = levels_of(self.settings, values, self._noise_gain(bursts))
         peaks = PeakMeter(self.num, len(bursts) * len(clients))
         received = np.empty(values.shape[1], np.float32)
         powers = []
@@ -132,7 +137,7 @@ class WaveformAir(SimulatedAir):
         """Return the payload's grid (symbols, active) as the client sends it."""
         precoding, phases = None, None
         if self.scheme.coherent:
-            precoding = client_precoding(path, self.nominal_samples, burst.layout, levels.sample_noise, self.settings)
+            precoding = client_precoding(path, self.nominal_samples, burst.layout, self.settings)
         else:
             phases = stream(self.seed, "air vote phases", *path.where)
         repeats = self.settings.repeats
@@ -140,11 +145,21 @@ class WaveformAir(SimulatedAir):
             values, self.num, rng=phases, repeats=repeats, scale=levels.scale, precoding=precoding
         )
 
+    def _noise_gain(self, bursts: list[Burst]) -> float:
+        """Return the gain by which the noise on the entries is divided, in the mean over the round's subcarriers."""
+        if not self.scheme.coherent:
+            return 1.0
+        inverse = [coherence_of(burst.layout, self.settings).noise_gain ** -2 for burst in bursts]
+        symbols = [burst.layout.payload_symbols for burst in bursts]
+        return float(self.mean_gain / np.sqrt(np.average(inverse, weights=symbols)))
+
     def _decode(
         self, samples: ComplexArray, burst: Burst, levels: Levels, participants: int
     ) -> npt.NDArray[np.float32]:
         payload = frame.payload_of(samples, burst.layout)
         grid = ofdm.demodulate(payload, self.num, early_samples(self.settings))
+        if self.scheme.coherent:
+            grid = coherence_of(burst.layout, self.settings).undo(grid)
         return self.scheme.detect(
             grid,
             len(burst),

@@ -58,6 +58,7 @@ class AnalogLoopbackSettings:
     least_magnitude: float = 0.1
     mean_gain: float = 1.0  # what that leaves of an amplitude in the mean
     pilot_symbols: int = 4
+    pilot_snr_db: float | None = None  # SNR of the pilot on one subcarrier at a client; None: no noise
 
     # The waveform
     sample_rate_hz: float = 20e6
@@ -159,7 +160,6 @@ class analog_loopback(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
         self.demapper.set_scale(go.scale)
         self.demapper.set_k(go.entries)
         self.demapper.set_n_clients(len(go.senders))
-        self.down.set_snr_db(go.snr_db)
         self.up.set_snr_db(go.snr_db)
         self.up.set_adc_full_scale(go.adc_full_scale)
 
@@ -192,7 +192,7 @@ class analog_loopback(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
             ofdm_modulator(**settings.grid()),
         )
         samples = symbols * num.symbol_samples
-        self.down = broadcast_channel(settings.clients, **self._channel(samples))
+        self.down = broadcast_channel(settings.clients, **self._channel(samples) | {"snr_db": settings.pilot_snr_db})
         self.listener = pilot_listener(settings, samples, self.down.latency_samples)
 
     def _make_up(self, num: Numerology) -> None:

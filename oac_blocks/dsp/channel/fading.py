@@ -100,10 +100,16 @@ def impulse_responses(
     return taps
 
 
+def tap_powers(profile: DelayProfile, sample_rate_hz: float) -> npt.NDArray[np.float64]:
+    """Return the mean powers (taps,) of the impulse response at this rate; paths on the same sample form one tap."""
+    delays = np.rint(np.array(profile.delays_seconds) * sample_rate_hz).astype(np.int64)
+    powers: npt.NDArray[np.float64] = np.bincount(delays, profile.powers()).astype(np.float64)
+    return powers
+
+
 @lru_cache(maxsize=64)
 def _echoes(profile: DelayProfile, sample_rate_hz: float) -> tuple[int, npt.NDArray[np.int64], npt.NDArray[np.float32]]:
     """Return the number of taps, the indices of the non-zero taps, and the square roots of their mean powers."""
-    delays = np.rint(np.array(profile.delays_seconds) * sample_rate_hz).astype(np.int64)
-    powers = np.bincount(delays, profile.powers())
+    powers = tap_powers(profile, sample_rate_hz)
     echoes = np.flatnonzero(powers)
     return len(powers), echoes, np.sqrt(powers[echoes]).astype(np.float32)

@@ -11,6 +11,7 @@ PERFECT: dict[str, Any] = {
     "clock_ppm": 0.0,
     "clock_walk_ppm": 0.0,
     "cfo_residual_hz": 0.0,
+    "pilot_snr_db": None,
     "timing_sigma_samples": 0.0,
     "pilot_timing_sigma_samples": 0.0,
     "adc_bits": None,

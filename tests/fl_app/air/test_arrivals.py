@@ -89,7 +89,7 @@ def test_votes_of_a_silent_client_do_not_count_as_heard():
 def test_an_analog_mean_is_that_of_the_clients_heard():
     """With 1 of 4 silent a division by all participants would leave 0.75 of it."""
     exact = {"fading": "none", "profile": "flat", "snr_db": None, "adc_bits": None, "clock_ppm": 0.0}
-    exact |= {"clock_walk_ppm": 0.0, "cfo_residual_hz": 0.0, "pilot_timing_sigma_samples": 0.0}
+    exact |= {"clock_walk_ppm": 0.0, "cfo_residual_hz": 0.0, "pilot_snr_db": None, "pilot_timing_sigma_samples": 0.0}
     air = make_air(settings("assumed", mode="analog", **exact), 4, 3)
     air.arrivals = SomeAreSilent(2)
     entries = np.random.default_rng(1).standard_normal((4, 500)).astype(np.float32)

@@ -113,6 +113,7 @@ def test_a_flowgraph_that_cannot_be_is_refused():
 IN_TIME = {
     "clock_walk_ppm": 0.0,
     "cfo_residual_hz": 0.0,
+    "pilot_snr_db": None,
     "timing_sigma_samples": 0.0,
     "pilot_timing_sigma_samples": 0.0,
 }
@@ -163,7 +164,8 @@ def test_error_of_the_mean_is_that_of_the_waveform_and_of_the_closed_form(noise)
     errors = {}
     for name in ("gnuradio", "waveform"):
         rng = np.random.default_rng(7)
-        with make_air(analog_settings(name=name, pilot_symbols=pilot_symbols, **noise), clients, 3) as air:
+        pilot = {"pilot_symbols": pilot_symbols, "pilot_snr_db": -10 * np.log10(subcarrier_noise)}
+        with make_air(analog_settings(name=name, **pilot, **noise), clients, 3) as air:
             errors[name] = np.empty(rounds)
             for t in range(rounds):
                 entries = rms * entries_of(rng, clients, k)

@@ -6,9 +6,13 @@ import pytest
 from scipy import stats
 
 from fl_app.air import AirSettings
+from fl_app.air.pilots import residual_cfo_hz
 from fl_app.air.simulation.gains import draw_flat_gains, mean_gain
 from fl_app.air.simulation.levels import analog_levels, reports
 from oac_blocks.dsp.channel import fading
+from oac_blocks.dsp.channel.crystal import walk_path_ppm
+from oac_blocks.dsp.channel.noise import complex_gaussian
+from oac_blocks.dsp.waveform.analog import precoder
 from tests.support.statistics import assert_mean, share_std
 
 
@@ -69,6 +73,64 @@ def test_mean_gain_with_echoes_is_that_of_drawn_channels(inversion):
     mean = mean_gain(settings)
     most = np.sqrt(1 - mean**2) if inversion == "phase" else share_std(mean)  # |h|^2 has the mean 1
     assert_mean(remaining, mean, most)
+
+
+@pytest.mark.parametrize("least", [0.1, 0.6])
+@pytest.mark.parametrize("pilot_noise", [1e-3, 0.2, 2.0])
+@pytest.mark.parametrize(("fade", "k_db"), [("none", 0.0), ("rayleigh", 0.0), ("rician", -3.0), ("rician", 8.0)])
+@pytest.mark.parametrize("inversion", ["phase", "truncated"])
+def test_mean_gain_with_a_noisy_pilot_is_that_of_drawn_channels(inversion, fade, k_db, pilot_noise, least):
+    settings = AirSettings(mode="analog", fading=fade, rician_k_db=k_db, inversion=inversion, least_magnitude=least)
+    rng = np.random.default_rng(11)
+    h = fading.gains((100_000,), fade, rng, k_db)
+    estimate = h + complex_gaussian(len(h), pilot_noise, rng)
+    remaining = (h * precoder(estimate, inversion, least)).real
+    # No gain has a larger mean square than |h|^2, or |h / estimate|^2 <= |h|^2 / least^2.
+    most = 1.0 if inversion == "phase" else 1 / least
+    assert_mean(remaining, mean_gain(settings, pilot_noise=pilot_noise), most, 4)
+
+
+@pytest.mark.parametrize("pilot_snr_db", [60.0, 100.0, 150.0, 200.0])
+@pytest.mark.parametrize("inversion", ["phase", "truncated"])
+def test_mean_gain_with_a_fine_pilot_is_that_of_a_known_channel(inversion, pilot_snr_db):
+    for fade in ("none", "rayleigh", "rician"):
+        settings = AirSettings(mode="analog", fading=fade, inversion=inversion)
+        known = mean_gain(settings)
+        assert mean_gain(settings, pilot_noise=10 ** (-pilot_snr_db / 10)) == pytest.approx(known, rel=3e-6)
+
+
+@pytest.mark.parametrize("rate_hz", [1e6, 2.5e6, 20e6])
+@pytest.mark.parametrize("profile", ["indoor", "epa", "etu"])
+def test_rician_mean_gain_counts_paths_on_one_sample_as_one_tap(profile, rate_hz):
+    """At 2.5 Msps all but the last path of EPA are one tap: 0.976, not the 0.892 of a line of sight in the first."""
+    settings = AirSettings(mode="analog", fading="rician", profile=profile, sample_rate_hz=rate_hz)
+    taps = fading.impulse_responses(40_000, fading.PROFILES[profile], "rician", rate_hz, np.random.default_rng(3))
+    response = np.abs(taps @ np.exp(-2j * np.pi * 0.13 * np.arange(taps.shape[1])))
+    mean = mean_gain(settings)
+    assert_mean(response, mean, np.sqrt(1 - mean**2))
+
+
+def test_the_residual_offset_of_the_default_is_the_bound_of_the_pilots_samples():
+    """192 of 256 subcarriers carry the pilot: its samples have 3/4 of a subcarrier's SNR."""
+    common = {"mode": "analog", "clock_walk_ppm": 0.0}
+    for symbols, snr_db in ((4, 30.0), (6, 20.0)):
+        length, snr = 320 * symbols, 0.75 * 10 ** (snr_db / 10)
+        bound = np.sqrt(6 / (snr * length * (length**2 - 1))) * 20e6 / (2 * np.pi)
+        settings = AirSettings(**common, pilot_symbols=symbols, pilot_snr_db=snr_db)
+        assert residual_cfo_hz(settings) == pytest.approx(bound, rel=1e-9)
+    assert residual_cfo_hz(AirSettings(**common, pilot_snr_db=None)) == 0
+    assert residual_cfo_hz(AirSettings(**common, cfo_residual_hz=3.0)) == 3.0
+    assert residual_cfo_hz(AirSettings()) == 10.0  # votes
+
+
+def test_the_crystals_walk_after_the_pilot_is_a_part_of_the_residual_offset():
+    """The phase is the integral of the rate: drawn walks have the spread of a constant offset of that size."""
+    age, walk_ppm, carrier_hz, steps = 0.02, 0.05, 2.4e9, 400
+    settings = AirSettings(mode="analog", pilot_snr_db=None, clock_walk_ppm=walk_ppm, pilot_age_seconds=age)
+    normals = np.random.default_rng(8).standard_normal((20_000, steps))
+    rates = walk_path_ppm(np.zeros(len(normals)), walk_ppm, age / steps, normals)[:, :-1]
+    cycles = 1e-6 * carrier_hz * rates.mean(axis=1) * age
+    assert cycles.std() == pytest.approx(residual_cfo_hz(settings) * age, rel=0.02)
 
 
 def test_flat_gains_have_the_papers_mean_and_variance():

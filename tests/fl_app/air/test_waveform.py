@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from fl_app.air import AirSettings, expected_vote_error_rate, make_air, vote_error_rate
+from fl_app.air.bursts import plan
 from fl_app.air.simulation import threads
+from fl_app.air.simulation.coherence import coherence_of
 from fl_app.core.streams import stream
 from oac_blocks.dsp.bounds import mv_error_probability
 from tests.fl_app.air.entries import own_entries, relative_error
@@ -128,15 +130,20 @@ def test_without_frequency_correction_20_ppm_at_2_4_ghz_break_the_votes(perfect)
     assert vote_error_rate(votes, raw.uplink(votes, np.arange(2), 0).received)[0] > 960
 
 
-def test_analog_loses_what_its_phase_turns(perfect):
+@pytest.mark.parametrize("age_seconds", [0.0, 0.01])
+def test_analog_loses_what_its_phase_turns_since_the_pilot(perfect, age_seconds):
     """A residual frequency f turns entries by 2 pi f t: the real part loses, and the pair's other entry leaks in."""
     g = np.ones((1, 384 * 100), np.float32)
-    air = make_air(AirSettings(mode="analog", groups=1, **{**perfect, "cfo_residual_hz": 10.0}), 1, 0)
+    settings = {**perfect, "cfo_residual_hz": 10.0, "pilot_age_seconds": age_seconds}
+    air = make_air(AirSettings(mode="analog", groups=1, **settings), 1, 0)
     received = air.uplink(g, np.array([0]), 0).received.reshape(100, 192, 2)
     value = received[..., 0] + 1j * received[..., 1]
-    turn = np.unwrap(np.angle(value.mean(axis=1)))
+    turn = np.unwrap(np.angle(value.mean(axis=1))) - np.pi / 4  # the pair (1, 1) is 1 + j
     cfo_hz = 10.0 * stream(0, "air oscillator", 0, 0, 0).standard_normal(2)[1]
-    assert np.polyfit(16e-6 * np.arange(100), turn, 1)[0] == pytest.approx(2 * np.pi * cfo_hz, rel=1e-3)
+    # The middle of a symbol's window: after the sync symbol, the prefix less 21 samples, and half the FFT.
+    seconds = age_seconds + (320 * np.arange(1, 101) + 64 - 21 + 128) / 20e6
+    # The middle of the pilot's windows is 11 samples after the middle of its symbols.
+    assert turn == pytest.approx(2 * np.pi * cfo_hz * (seconds - 11 / 20e6), abs=2e-5)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -242,11 +249,61 @@ def test_a_noisy_pilot_costs_the_mean_cosine_of_its_phase_error(perfect):
     """h + e with e of variance s2: E cos is sqrt(pi y)/2 e^{-y/2} (I0(y/2) + I1(y/2)), y = 1/s2."""
     snr = 10**0.3
     g = np.ones((1, 384), np.float32)
-    air = make_air(AirSettings(mode="analog", **{**perfect, "snr_db": 3.0, "pilot_symbols": 1}), 1, 0)
+    settings = {**perfect, "snr_db": 3.0, "pilot_snr_db": 3.0, "pilot_symbols": 1}
+    air = make_air(AirSettings(mode="analog", **settings), 1, 0)
     rounds = np.array([air.uplink(g, np.array([0]), t).received.mean() for t in range(150)])
     cosine = np.sqrt(np.pi * snr) / 2 * (special.i0e(snr / 2) + special.i1e(snr / 2))
-    # 192 subcarriers with a cosine each, and the noise of 384 entries.
-    assert_mean(rounds, cosine, np.sqrt((1 - cosine**2) / 192 + 1 / (2 * snr * 384)))
+    assert air.mean_gain == pytest.approx(cosine, rel=1e-6)
+    # 192 subcarriers with a cosine each, and the noise of 384 entries; the server has divided by the mean cosine.
+    assert_mean(rounds * cosine, cosine, np.sqrt((1 - cosine**2) / 192 + 1 / (2 * snr * 384)))
+
+
+@pytest.mark.parametrize("noise_std", [0.02, 0.2, 1.0])
+@pytest.mark.parametrize(
+    "channel", [{}, {"fading": "rician", "profile": "epa", "sample_rate_hz": 2.5e6}, {"inversion": "truncated"}]
+)
+def test_analog_is_unbiased_at_any_noise(channel, noise_std):
+    """Received gain on the true mean, N = 10, RMS 0.1, all default impairments.
+
+    While the pilot had the server's noise, and the mean gain did not know, it was 0.99, 0.74 and 0.22.
+    """
+    clients, rounds = 10, 60
+    g = np.random.default_rng(2).normal(0, 0.1, 1920).astype(np.float32)
+    settings = AirSettings(mode="analog", noise_std=noise_std, **channel)
+    air = make_air(settings, clients, 4)
+    received = np.array([air.uplink(np.tile(g, (clients, 1)), np.arange(clients), t).received for t in range(rounds)])
+    # |h|^2 has the mean 1, and 1 / |h|^2 sent is 1 at the server: no gain has a mean square above 1.
+    burst = plan(g.size, settings)[0].layout
+    left = air.mean_gain * coherence_of(burst, settings).noise_gain
+    power = float(g @ g)
+    most = np.sqrt((1 / left**2 - 1) / clients + (noise_std / clients) ** 2 / power)
+    assert_mean(received @ g / power, 1.0, most)
+
+
+def test_xi_has_the_noise_std_that_is_set_with_all_impairments():
+    """Formula and waveform mean the same: what phase errors take from the signal is not taken from the noise."""
+    zero, clients = np.zeros((4, 19_200), np.float32), np.arange(4)
+    for name in ("fading", "waveform"):
+        received = (
+            make_air(AirSettings(name=name, mode="analog", noise_std=1.0), 4, 5).uplink(zero, clients, 0).received
+        )
+        assert np.std(received) * 4 == pytest.approx(1.0, rel=3 / np.sqrt(2 * 19_200))
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ({"cfo_residual_hz": 100.0}, "residual frequency offset of 100 Hz: the clients' phases are random"),
+        ({"pilot_timing_sigma_samples": 3.0}, "pilot_timing_sigma_samples = 3: the clients' phases are random"),
+    ],
+)
+def test_phases_that_are_random_are_warned_of(settings, fault, caplog):
+    make_air(AirSettings(mode="analog"), 2, 0)
+    assert not caplog.text
+    air = make_air(AirSettings(mode="analog", **settings), 2, 0)
+    assert fault in caplog.text
+    received = air.uplink(np.ones((2, 500), np.float32), np.arange(2), 0).received
+    assert np.abs(received).max() < 1e4  # nothing is divided by next to nothing
 
 
 def test_timing_that_the_pilot_does_not_show_costs_most_at_the_bands_edge(perfect):
@@ -256,6 +313,7 @@ def test_timing_that_the_pilot_does_not_show_costs_most_at_the_bands_edge(perfec
     rounds = np.array([air.uplink(g, np.array([0]), t).received.reshape(192, 2).mean(axis=1) for t in range(300)])
     frequency = np.r_[-100:-4, 4:100] / 256
     expected = np.exp(-((2 * np.pi * frequency * 0.3) ** 2) / 2)
+    rounds *= expected  # the server has divided each subcarrier by its own loss
     standard_error = np.minimum(rounds.std(axis=0), np.sqrt(1 - expected**2)) / np.sqrt(len(rounds))
     # The mean over the pair 1 + j, turned, is the cosine. All subcarriers see the same delays: a few will do.
     few = slice(0, 192, 24)
