@@ -50,6 +50,7 @@ class ClientLoop:
         self._rounds_in_state = 0
         self._wide = False
         self._offset = self._cfo = self._power = math.nan
+        self._trigger_variance = 0.0  # samples^2, of the client's own timing of its last trigger
 
     def due(self, round_: int) -> bool:
         """Return whether a round should be spent to ask this client."""
@@ -85,7 +86,9 @@ class ClientLoop:
         """Return the client's state for displays and logs."""
         sigma = math.nan
         if self.state in ("fine", "tracking"):
-            sigma = math.sqrt(self._tracker.predict(now + interval - self._taken_at)[1])
+            # The correction is uncertain, and the client's timing of the coming trigger adds its own error.
+            variance = self._tracker.predict(now + interval - self._taken_at)[1] + self._trigger_variance
+            sigma = math.sqrt(variance)
         return ClientView(
             self.client,
             self.state,
@@ -146,9 +149,10 @@ class ClientLoop:
             if self._misses >= self._settings.patience_rounds:
                 self.fall(round_, f"{reason}, {self._misses} rounds in a row", silent=True)
 
-    def note(self, offset_samples: float, cfo_rad: float, power_db: float) -> None:
+    def note(self, offset_samples: float, cfo_rad: float, power_db: float, trigger_variance: float) -> None:
         """Store a measurement, whether or not it is used."""
         self._offset, self._cfo, self._power = offset_samples, cfo_rad, power_db
+        self._trigger_variance = trigger_variance
 
     def heard(
         self, round_: int, used: float, offset: float, variance: float, now: float, place_samples: float = 0.0

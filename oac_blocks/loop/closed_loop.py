@@ -204,7 +204,7 @@ class Loop:
         if not math.isfinite(offset):
             one.missed(arrivals.round, "answered, not heard")
             return
-        one.note(offset, cfo_rad, power_db)
+        one.note(offset, cfo_rad, power_db, trigger_variance)
         if not self._enabled:
             return
         if snr_db < self.settings.least_snr_db:

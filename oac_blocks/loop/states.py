@@ -172,7 +172,8 @@ class ClientView:
     reason: str  # reason for this state, or the last remarkable event
     epoch: int
     offset_samples: float  # last measured sample offset
-    sigma_samples: float  # standard deviation of the coming round's offset, as the tracker predicts it
+    # Standard deviation of the coming round's offset: the tracker's prediction and the client's timing of its trigger.
+    sigma_samples: float
     scatter_samples: float  # scatter of the measurements beyond their bound, caused by multipath
     correction_samples: float  # correction for the coming round
     drift_ppm: float
