@@ -13,34 +13,31 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-import scipy.fft
 
 from calibration.clocks import ClientClocks
 from calibration.faults import Fault, FaultSchedule
+from calibration.waves import MARGIN_SAMPLES, SharedTones, strongest, trigger_records
 from oac_blocks.dsp import bounds
 from oac_blocks.dsp.channel.crystal import CrystalSettings
 from oac_blocks.dsp.channel.noise import complex_gaussian
 from oac_blocks.dsp.checks import integer, real, require
-from oac_blocks.dsp.phasor import phasors
 from oac_blocks.dsp.receive import acquisition
 from oac_blocks.dsp.receive.arrival import estimate_arrival
 from oac_blocks.dsp.receive.shared_burst import estimate_burst
+from oac_blocks.dsp.receive.trigger_search import DEFAULT_MIN_SNR_DB
 from oac_blocks.dsp.waveform import ofdm
 from oac_blocks.dsp.waveform.answer import sequence_answer
-from oac_blocks.dsp.waveform.client_sequence import sequence_grid
 from oac_blocks.dsp.waveform.round_layout import Kind, RoundLayout
-from oac_blocks.dsp.waveform.shared_slot import cyclic_shifts_samples, shared_root
 from oac_blocks.dsp.waveform.trigger import trigger
 from oac_blocks.loop.states import Answer, Arrivals, Order, Plan, Sent
 
 Floats = npt.NDArray[np.float64]
 Complex = npt.NDArray[np.complex128]
 
-_MARGIN = 96  # samples on both sides of a trigger, for the tails of a fractional delay and for multipath
-_LOOK_SAMPLES = 64  # samples after the first path in which the strongest path may be
 _CFO_SHARE = 0.25  # weight of the newest trigger in a client's running mean of the frequency
 _MOST_SPREADS = 5  # delay spreads after which the multipath ends
 
@@ -94,7 +91,7 @@ class RoundResult:
     """The result of a round. ``gaps``, ``answers`` and ``arrivals`` are for the loop; the other fields are true values.
 
     ``residual_samples`` is the true minus the nominal arrival time of each client, averaged over the frame and over the
-    client's paths. It is NaN for a client that did not answer.
+    client's paths; in a given world it is that of the first path. It is NaN for a client that did not answer.
     """
 
     gaps: tuple[tuple[int, int, str], ...]  # client, new epoch, reason
@@ -104,11 +101,22 @@ class RoundResult:
     clock_ppm: Floats  # true rate errors in the middle of the turnaround
 
 
+class World(Protocol):
+    """Clocks and multipath that a caller gives, in place of those that the settings draw."""
+
+    def rates_ppm(self, plan: Plan) -> Floats:
+        """Return the rate errors (N,) in this round; they hold from its trigger to the next one."""
+
+    def taps(self, plan: Plan) -> Complex:
+        """Return the multipath (N, taps) in this round, one sample apart; it is the same in both directions."""
+
+
 class VirtualRadios:
     """A simulated server and its clients, which run one round at a time."""
 
-    def __init__(self, settings: VirtualSettings, faults: Iterable[Fault] = ()) -> None:
+    def __init__(self, settings: VirtualSettings, faults: Iterable[Fault] = (), world: World | None = None) -> None:
         self.settings = settings
+        self._world = world
         layout = settings.layout
         n = layout.clients
         self._schedule = FaultSchedule(faults)
@@ -121,6 +129,9 @@ class VirtualRadios:
             )
             for ppm in settings.ppm * setup.uniform(-1, 1, n)
         ]
+        if world is not None:
+            crystals = [CrystalSettings()] * n
+        self._given_ppm = np.zeros(n)  # rates of a given world in the last round
         self._clocks = ClientClocks(crystals, layout.num.sample_rate_hz, seeds[1])
         self._begin = 0.0  # time of the server at which the next round begins, in samples
         quarter = layout.slot_samples / 4
@@ -130,7 +141,7 @@ class VirtualRadios:
         self._rx_origin = np.floor(setup.uniform(0, 1e7, n))  # first sample of each client's receive count
         self.epochs = np.zeros(n, np.int64)
         self._cfo = np.full(n, np.nan)  # carrier offset as each client knows it, rad/sample
-        self._shared = _SharedTones(layout)
+        self._shared = SharedTones(layout)
         self._own_variance = bounds.joint_crlb(trigger(), 10 ** (settings.own_trigger_snr_db / 10))[0]
 
     def play(self, plan: Plan) -> RoundResult:
@@ -138,12 +149,14 @@ class VirtualRadios:
         gaps = self._strike(plan.round)
         begin, self._begin = self._begin, self._begin + self.settings.interval
         sent_at = begin + self._noise.uniform(0, 1)  # time of the trigger's first sample at the server
-        taps = self._draw_taps(plan.round)
+        taps = self._draw_taps(plan.round) if self._world is None else self._meet(self._world, plan, begin)
         triggers = self._triggers(sent_at, taps)
         for fault in self._schedule.now(plan.round, "false_trigger"):
             triggers.count[fault.client] += fault.value
 
-        orders = [order for order in plan.orders if self._responds(order, plan.round)]
+        # A client whose trigger is too weak to be detected does not answer.
+        detects = triggers.snr_db >= DEFAULT_MIN_SNR_DB
+        orders = [order for order in plan.orders if self._responds(order, plan.round) and detects[order.client]]
         answers = tuple(self._answer(order, triggers) for order in orders)
         air = self._on_air(orders, plan.kind, sent_at, triggers, taps)
         noise_power = 10 ** (-self.settings.snr_db / 10)
@@ -156,6 +169,15 @@ class VirtualRadios:
         arrivals = Arrivals(plan.round, plan.kind, triggers.own_sample, *np.vstack((measured, place)))
         clock_ppm = self._clocks.rates_ppm(begin + self.settings.interval / 4)
         return RoundResult(gaps, answers, arrivals, residual, clock_ppm)
+
+    def _meet(self, world: World, plan: Plan, begin: float) -> Complex:
+        """Set the clocks to the rates of a given world, and return its multipath."""
+        rates = world.rates_ppm(plan)
+        for client, change in enumerate((rates - self._given_ppm).tolist()):
+            if change:
+                self._clocks.step(client, change, begin)
+        self._given_ppm = rates.copy()
+        return world.taps(plan)
 
     def _places(self, kind: Kind) -> Floats:
         """Return where each client is measured, in samples after its answer's first sample, (N,)."""
@@ -252,16 +274,16 @@ class VirtualRadios:
         paths[:-1] = taps * self._amplitude[:, None]
         paths[-1, 0] = 1.0
         snr_db = np.append(np.full(len(taps), self.settings.snr_db), self.settings.own_trigger_snr_db)
-        records = _trigger_records(arrived - first, cfo, paths)
+        records = trigger_records(arrived - first, cfo, paths)
         records += complex_gaussian(records.shape, 1.0, self._noise) * np.sqrt(10 ** (-snr_db / 10))[:, None]
         known = np.append(-self._cfo, 0.0)
         unknown = bool(np.isnan(known).any())
         near = np.where(np.isnan(known), cfo, known)
-        start = _strongest(records, near)
+        start = strongest(records, near)
         fit = estimate_arrival(
             records.astype(np.complex64), trigger(), start, near, search=unknown, iterations=6 if unknown else 3
         )
-        count = first + fit.time_samples - _MARGIN
+        count = first + fit.time_samples - MARGIN_SAMPLES
         seen = fit.cfo_rad_per_sample[:-1]
         self._cfo = np.where(np.isnan(self._cfo), -seen, (1 - _CFO_SHARE) * self._cfo - _CFO_SHARE * seen)
         return _Triggers(count[:-1], seen, 10 * np.log10(fit.snr[:-1]), float(count[-1]))
@@ -276,9 +298,12 @@ class VirtualRadios:
         grid = np.zeros((frame.groups, num.active_subcarriers), np.complex128)
         for client in air.clients:
             delays, taps, gain = air.delays[client], air.taps[client], air.gains[client]
-            if delays.min() < -early or delays.max() + len(taps) - 1 > num.cp_samples - early:
-                # Outside the prefix the answer is no longer a whole symbol, but interference of the same power.
-                noise_power += gain**2 * float(np.sum(np.abs(taps) ** 2))
+            later = np.arange(len(taps))
+            whole = (delays.min() + later >= -early) & (delays.max() + later <= num.cp_samples - early)
+            # A path outside the prefix shows no whole symbol, but interference of the same power.
+            noise_power += gain**2 * float(np.sum(np.abs(taps[~whole]) ** 2))
+            taps = np.where(whole, taps, 0)
+            if not taps.any():
                 continue
             phase = np.exp(1j * air.turn[client] * starts)
             grid += gain * phase[:, None] * self._shared.of(client, delays, taps)
@@ -326,47 +351,6 @@ class _OnAir:
     gains: Floats
     taps: Complex
     turn: Floats  # remaining carrier offset after the clients' corrections, rad/sample
-
-
-class _SharedTones:
-    """The subcarriers of each client in a sync symbol, for any delay and multipath."""
-
-    def __init__(self, layout: RoundLayout) -> None:
-        num = layout.num
-        self._omega = 2 * np.pi * num.subcarrier_frequencies()
-        shifts = cyclic_shifts_samples(layout.clients, num)
-        self._tones = sequence_grid(shared_root(num), num) * np.exp(-1j * shifts[:, None] * self._omega)
-
-    def of(self, client: int, delays: Floats, taps: Complex) -> Complex:
-        """Return the subcarriers (symbols, subcarriers) for delays (symbols,) and taps (taps,)."""
-        present = np.flatnonzero(taps)
-        echoes = taps[present] @ np.exp(-1j * present[:, None] * self._omega)
-        moved: Complex = self._tones[client] * echoes * np.exp(-1j * delays[:, None] * self._omega)
-        return moved
-
-
-def _trigger_records(fraction: Floats, cfo: Floats, paths: Complex) -> Complex:
-    """Return the trigger (N, n) behind a margin, with a fractional delay, multipath (N, taps) and a carrier offset."""
-    size = len(trigger()) + 2 * _MARGIN
-    spectrum = scipy.fft.fft(np.pad(trigger(), _MARGIN).astype(np.complex128))
-    omega = 2 * np.pi * scipy.fft.fftfreq(size)
-    present = np.flatnonzero(np.any(paths, axis=0))
-    echoes = paths[:, present] @ np.exp(-1j * present[:, None] * omega)
-    moved = scipy.fft.ifft(spectrum * echoes * np.exp(-1j * fraction[:, None] * omega), axis=-1)
-    turned: Complex = moved * phasors(cfo, size)
-    return turned
-
-
-def _strongest(records: Complex, cfo: Floats) -> Floats:
-    """Return where the trigger correlates best with each record, to some tenths of a sample."""
-    size = records.shape[1]
-    straight = records * phasors(-cfo, size)
-    template = np.conj(scipy.fft.fft(trigger().astype(np.complex128), size))
-    response = np.abs(scipy.fft.ifft(scipy.fft.fft(straight, axis=-1) * template, axis=-1))
-    first = _MARGIN - 2
-    peak = first + np.argmax(response[:, first : first + _LOOK_SAMPLES], axis=-1)
-    before, at, after = (np.take_along_axis(response, peak[:, None] + i, axis=-1)[:, 0] for i in (-1, 0, 1))
-    return peak + 0.5 * (before - after) / np.minimum(before - 2 * at + after, -1e-30)
 
 
 def _profile(spreads: Floats, count: int) -> Floats:

@@ -14,7 +14,7 @@ from fl_app.air.settings import AirSettings
 from fl_app.core.streams import stream
 from oac_blocks.dsp.channel.crystal import walk_path_ppm
 
-_ROUND_SECONDS = 1.0
+ROUND_SECONDS = 1.0  # seconds from round to round
 
 
 class RoundClocks:
@@ -30,6 +30,6 @@ class RoundClocks:
             return self._walked[0]
         while len(self._walked) <= t:
             normals = stream(self._seed, "air clock walk", len(self._walked)).standard_normal(len(self._walked[0]))
-            path = walk_path_ppm(self._walked[-1], self._walk_ppm, _ROUND_SECONDS, normals[:, None])
+            path = walk_path_ppm(self._walked[-1], self._walk_ppm, ROUND_SECONDS, normals[:, None])
             self._walked.append(path[:, 1])
         return self._walked[t]

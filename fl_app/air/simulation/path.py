@@ -57,6 +57,14 @@ class Path:
         return dataclasses.replace(self, link=link, carrier=complex(self.carrier * turn))
 
 
+def draw_echoes(
+    settings: AirSettings, seed: int, where: tuple[int, ...], purpose: str = "air echoes"
+) -> npt.NDArray[np.complex64]:
+    """Draw the multipath (taps,) of this round, burst and client, with the phase of its oscillator."""
+    taps = draw_impulse_responses([_link(settings)], settings.sample_rate_hz, stream(seed, purpose, *where))[0]
+    return taps * np.complex64(_oscillator(seed, where)[2])
+
+
 def draw_path(
     settings: AirSettings,
     clock_ppm: float,
@@ -73,21 +81,30 @@ def draw_path(
     clock begins late by half of what it gains until the end. ``offset_samples`` is the delay of the middle; without a
     loop that measures it, the delay is drawn.
     """
-    rng = stream(seed, "air oscillator", *where)
-    late, offset, phase = rng.standard_normal(), rng.standard_normal(), rng.random()
+    late, offset, carrier = _oscillator(seed, where)
     delay = nominal_samples + 0.5e-6 * clock_ppm * layout.samples + offset_samples
     if settings.calibration == "assumed":
         delay += settings.timing_sigma_samples * late
     cfo_hz = residual_cfo_hz(settings) * offset
     if not settings.cfo_correction:
         cfo_hz += 1e-6 * clock_ppm * settings.carrier_hz
-    link = Link(
-        fading=settings.fading,
-        rician_k_db=settings.rician_k_db,
-        profile=settings.profile,
+    link = dataclasses.replace(
+        _link(settings),
         cfo_hz=float(cfo_hz),
         clock_ppm=float(clock_ppm),
         clock_walk_ppm=settings.clock_walk_ppm,
         delay_samples=float(delay),
     )
-    return Path(link, complex(np.exp(2j * np.pi * phase)), settings.sample_rate_hz, seed, where)
+    return Path(link, carrier, settings.sample_rate_hz, seed, where)
+
+
+def _link(settings: AirSettings) -> Link:
+    """Return a link with the fading of the settings and nothing else."""
+    return Link(fading=settings.fading, rician_k_db=settings.rician_k_db, profile=settings.profile)
+
+
+def _oscillator(seed: int, where: tuple[int, ...]) -> tuple[float, float, complex]:
+    """Draw the timing error and the frequency offset, both of variance 1, and the carrier's phase as a factor."""
+    rng = stream(seed, "air oscillator", *where)
+    late, offset, phase = rng.standard_normal(), rng.standard_normal(), rng.random()
+    return late, offset, complex(np.exp(2j * np.pi * phase))

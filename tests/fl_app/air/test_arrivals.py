@@ -5,7 +5,11 @@ import numpy as np
 import pytest
 
 from fl_app.air import AirSettings, expected_vote_error_rate, make_air, vote_error_rate
-from fl_app.air.simulation.arrivals import SimulatedArrivals
+from fl_app.air.bursts import plan
+from fl_app.air.simulation.arrivals import RoundWorld, SimulatedArrivals, payload_rounds
+from fl_app.air.simulation.clocks import RoundClocks
+from oac_blocks.dsp.channel.fading import PROFILES
+from oac_blocks.loop.states import Plan
 from tests.support.statistics import assert_mean
 from tests.support.vote_theory import vote_rate_std
 
@@ -40,11 +44,46 @@ def test_with_the_loop_votes_are_as_good_as_in_time_and_without_it_they_are_not(
     assert off.mean() > in_time.mean() + 0.1
 
 
-def test_the_loop_leaves_hundredths_of_a_sample():
-    arrivals = SimulatedArrivals(settings("loop", snr_db=15.0, clock_walk_ppm=0.1), CLIENTS, 1)
+@pytest.mark.parametrize("fading", ["none", "rayleigh"])
+def test_the_loop_leaves_hundredths_of_a_sample_where_there_are_no_echoes(fading):
+    arrivals = SimulatedArrivals(settings("loop", snr_db=15.0, profile="flat", fading=fading), CLIENTS, 1)
     offsets = np.array([arrivals.offsets(t) for t in range(30)])
     assert np.isfinite(offsets).all()
     assert np.sqrt(np.mean(offsets[3:] ** 2)) < 0.05
+
+
+def test_fading_echoes_leave_samples():
+    """The strongest path moves from round to round over the 50 samples of the profile, and the loop follows it."""
+    arrivals = SimulatedArrivals(settings("loop", snr_db=15.0), CLIENTS, 1)
+    offsets = np.array([arrivals.offsets(t) for t in range(30)])
+    rms_spread = PROFILES["eva"].rms_delay_spread_seconds() * 20e6  # 7.1 samples
+    assert 0.2 * rms_spread < np.std(offsets) < 2 * rms_spread
+
+
+def test_the_loops_radios_have_the_clocks_and_the_fading_of_the_bursts():
+    given = settings("loop", snr_db=30.0, profile="flat", clock_walk_ppm=1.0)
+    air, clocks = make_air(given, CLIENTS, 3), RoundClocks(given, CLIENTS, 3)
+    burst = plan(VOTES, given)[0]
+    for t, played in zip(range(12), payload_rounds(given, CLIENTS, 3), strict=False):
+        np.testing.assert_allclose(played.result.clock_ppm, clocks.ppm(t), atol=1e-4)
+        paths = [path for _, path in air._paths(np.arange(CLIENTS), burst, (t, 0))]
+        power_db = [20 * np.log10(np.abs(path.draw(1)[0][0])) for path in paths]
+        heard = np.array(power_db) > -10  # above the noise of the measurement
+        np.testing.assert_allclose(played.result.arrivals.power_db[heard], np.array(power_db)[heard], atol=0.5)
+
+
+def test_the_loops_radios_have_the_echoes_of_the_bursts():
+    given = settings("loop")
+    air, world = make_air(given, CLIENTS, 3), RoundWorld(given, CLIENTS, 3)
+    burst = plan(VOTES, given)[0]
+    drawn = []
+    for t, kind in ((0, "acquire"), (0, "payload"), (1, "payload"), (2, "acquire"), (2, "payload")):
+        taps = world.taps(Plan(7, kind, ()))
+        paths = [path for _, path in air._paths(np.arange(CLIENTS), burst, (t, 0))]
+        same = [np.allclose(row, path.draw(1)[0], atol=1e-6) for row, path in zip(taps, paths, strict=True)]
+        assert same == [kind == "payload"] * CLIENTS
+        drawn.append(taps)
+    assert not np.allclose(drawn[0], drawn[3])  # each try has echoes of its own
 
 
 def test_without_it_radios_are_as_far_off_as_their_buffers_put_them():
