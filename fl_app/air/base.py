@@ -32,7 +32,7 @@ class Uplink:
     snr_db : float, optional
         SNR as the server measures it; None if nothing is measured.
     pmepr_db : float, optional
-        Peak-to-mean envelope power ratio, 99.9 % point over the clients' symbols; None if there is no waveform.
+        Peak-to-mean envelope power ratio, 99 % point over the clients' symbols; None if there is no waveform.
     of_heard : bool array of shape (k,), optional
         True for an entry that holds the payloads of the heard clients alone; None if all entries do.
     client_seconds : float, optional

@@ -7,9 +7,11 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from fl_app.air.base import Air
+from fl_app.air.bursts import early_samples
 from fl_app.air.foreign import ForeignAir
 from fl_app.air.registry import AIRS
 from fl_app.air.settings import AirSettings
+from oac_blocks.dsp.channel.fading import PROFILES, tap_powers
 from oac_blocks.dsp.receive.burst_snr import null_bins
 from oac_blocks.plugins import PluginError, call, is_factory
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from oac_blocks.bench.config import RadiosSection
 
 _log = logging.getLogger(__name__)
+
+_MOST_LATE_POWER = 0.01  # share of a channel's mean power that may arrive after the prefix without a warning
 
 
 def make_air(
@@ -51,6 +55,8 @@ def make_air(
             settings.active_subcarriers,
             settings.fft_size,
         )
+    if settings.name in ("waveform", "gnuradio"):
+        _warn_of_late_echoes(settings)
     title = f"[air] name = {settings.name!r}"
     if own is None:
         try:
@@ -68,6 +74,25 @@ def make_air(
         }
         own = call(own, title, settings.args, facts)
     return _checked(own, settings, n_clients, title)
+
+
+def _warn_of_late_echoes(settings: AirSettings) -> None:
+    """Log a warning if more than a hundredth of the power arrives after the cyclic prefix."""
+    powers = tap_powers(PROFILES[settings.profile], settings.sample_rate_hz)
+    room = settings.cp_samples - early_samples(settings)
+    late = float(powers[room + 1 :].sum())
+    if late > _MOST_LATE_POWER:
+        _log.warning(
+            "[air] profile = %r lasts %d samples at %g Msps, and the server's FFT window leaves %d of the %d samples "
+            "of the prefix to echoes: %.1f %% of the power arrives later and disturbs the next symbol; use a longer "
+            "cp_samples, a lower sample_rate_hz or another profile",
+            settings.profile,
+            len(powers) - 1,
+            settings.sample_rate_hz / 1e6,
+            room,
+            settings.cp_samples,
+            100 * late,
+        )
 
 
 def _checked(air: Any, settings: AirSettings, n_clients: int, title: str) -> Air:

@@ -46,7 +46,7 @@ class RoundFigures:
     air_joules, air_hertz : float or None
         Energy that a client transmitted, the mean over the clients; bandwidth that was occupied.
     snr_db, pmepr_db : float or None
-        SNR at the server, and the peak-to-mean envelope power ratio of the clients' symbols.
+        SNR at the server, and the peak-to-mean envelope power ratio of the clients' symbols (99 % point).
     train_seconds, air_cpu_seconds, seconds : float
         Wall-clock time of waiting for the clients, processor time of the simulated air, wall-clock time of the round.
     downlink_bytes : int or None
@@ -160,7 +160,7 @@ def summary(rows: Sequence[RoundFigures]) -> dict[str, Any]:
         "air_joules": _sum_if_known([row.air_joules for row in rows]),
         "air_hertz": last_known([row.air_hertz for row in rows]),
         "snr_db": _mean_power_db([row.snr_db for row in rows if row.snr_db is not None]),
-        "pmepr_db": last_known([row.pmepr_db for row in rows]),
+        "pmepr_db": _mean([row.pmepr_db for row in rows if row.pmepr_db is not None]),
         "train_seconds": sum(row.train_seconds for row in rows),
         "air_cpu_seconds": sum(row.air_cpu_seconds for row in rows),
         "seconds": sum(row.seconds for row in rows),
@@ -182,6 +182,11 @@ def _mean_by_entries(shares: Sequence[tuple[float, int]]) -> float | None:
     """Return the mean of shares over all entries of a run; each share comes with its round's number of entries."""
     entries = sum(k for _, k in shares)
     return sum(share * k for share, k in shares) / entries if entries else None
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    """Return the mean over the rounds that have a value: a single round has few symbols."""
+    return sum(values) / len(values) if values else None
 
 
 def _mean_power_db(values_db: Sequence[float]) -> float | None:

@@ -80,7 +80,7 @@ def result_lines(result: dict[str, Any]) -> list[tuple[str, str]]:
     if result["snr_db"] is not None:
         lines.append(("SNR at the server", f"{result['snr_db']:.1f} dB"))
     if result["pmepr_db"] is not None:
-        lines.append(("PMEPR (99.9 %)", f"{result['pmepr_db']:.1f} dB"))
+        lines.append(("PMEPR (99 %)", f"{result['pmepr_db']:.1f} dB"))
     if result["dropped_clients"]:
         lines.append(("dropped clients", f"{result['dropped_clients']} times: gradients not finite"))
     if result.get("absent_clients"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Measure the peaks of the clients' symbols: the 99.9 % point of the PMEPR over a bounded sample of symbols."""
+"""Measure the peaks of the clients' symbols: the 99 % point of the PMEPR over a bounded sample of symbols."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from fl_app.air.simulation.threads import in_order
 from oac_blocks.dsp.waveform import ofdm
 from oac_blocks.dsp.waveform.numerology import Numerology
 
-_SYMBOLS_A_ROUND = 1024  # symbols per round, enough for a 99.9 % point; each costs a fourfold oversampled FFT
-_POINT = 0.999  # quantile of the PMEPR
+_SYMBOLS_A_ROUND = 1024  # symbols per round; each costs a fourfold oversampled FFT
+_POINT = 0.99  # quantile of the PMEPR; the few hundred symbols of a round show no higher one
 _SYMBOLS_AT_ONCE = 256  # symbols that one thread transforms together
 _ROUNDING_DB = 0.01  # margin for the rounding of float32, far above it
 
@@ -34,12 +34,12 @@ class PeakMeter:
         self._left -= take
 
     def db(self) -> float | None:
-        """Return the 99.9 % point in dB; ``None`` if all symbols were empty because all clients abstained."""
+        """Return the 99 % point in dB; ``None`` if all symbols were empty because all clients abstained."""
         return high_point_db(np.concatenate(self._seen), self._num)
 
 
 def high_point_db(grid: npt.NDArray[np.complex64], num: Numerology) -> float | None:
-    """Return the 99.9 % point of the PMEPR of a grid's symbols without the empty ones.
+    """Return the 99 % point of the PMEPR of a grid's symbols without the empty ones.
 
     Only the highest symbols matter. Twofold oversampling shows the peak of each symbol up to the bound below, at half
     the cost. Only the symbols that could be among the highest are measured with fourfold oversampling.

@@ -151,3 +151,15 @@ def test_an_ideal_tie_is_below_every_majority_and_silence_stays_silent():
     assert np.array_equal(draws[:, 2:], np.tile(np.float32([1, 0, 1, -1]), (64, 1)))
     assert not np.array_equal(draws[:, 0], draws[:, 1])
     assert len(np.unique(draws[:, 0])) == 2
+
+
+@pytest.mark.parametrize("name", ["fading", "waveform"])
+def test_echoes_longer_than_the_prefix_are_warned_of(name, caplog):
+    """ETU lasts 5 us: 100 samples at 20 Msps, 12 at 2.5 Msps. The formulas know no echoes."""
+    for profile in ("flat", "indoor", "epa", "eva"):
+        make_air(AirSettings(name=name, profile=profile), 2, 0)
+    make_air(AirSettings(name=name, profile="etu", sample_rate_hz=2.5e6), 2, 0)
+    make_air(AirSettings(name=name, profile="etu", fft_size=512, cp_samples=160), 2, 0)
+    assert not caplog.text
+    make_air(AirSettings(name=name, profile="etu"), 2, 0)
+    assert ("profile = 'etu' lasts 100 samples at 20 Msps" in caplog.text) == (name == "waveform")

@@ -23,7 +23,7 @@ def test_the_high_point_is_that_of_all_symbols_looked_at_closely(seed, symbols, 
     grid[: symbols // 50] = 1
     grid[symbols - min(empty, symbols - 1) :] = 0
     every = ofdm.pmepr_db(grid, num)
-    assert high_point_db(grid, num) == pytest.approx(np.quantile(every[~np.isnan(every)], 0.999), abs=1e-4)
+    assert high_point_db(grid, num) == pytest.approx(np.quantile(every[~np.isnan(every)], 0.99), abs=1e-4)
 
 
 def test_each_grid_gives_its_share():
@@ -34,4 +34,4 @@ def test_each_grid_gives_its_share():
     for grid in grids:
         meter.look_at(grid)
     chosen = grids[:, np.arange(341) * 500 // 341].reshape(-1, 192)
-    assert meter.db() == pytest.approx(np.quantile(ofdm.pmepr_db(chosen, num), 0.999), abs=1e-4)
+    assert meter.db() == pytest.approx(np.quantile(ofdm.pmepr_db(chosen, num), 0.99), abs=1e-4)

@@ -61,6 +61,14 @@ def test_line_that_does_not_fit_ends_the_reading(line):
     assert read_lines(text + line + text) == rows(2)
 
 
+def test_peaks_of_a_run_are_the_mean_over_its_rounds():
+    """The last round alone has a few hundred symbols."""
+    values = (10.0, None, 11.5)
+    measured = [replace(row, pmepr_db=value) for row, value in zip(rows(3), values, strict=True)]
+    assert summary(measured)["pmepr_db"] == pytest.approx(10.75)
+    assert summary(rows(2))["pmepr_db"] is None
+
+
 def test_summary_adds_up_and_keeps_the_last_state():
     first, second, third = rows(3)
     second = replace(second, test_accuracy=0.9, vote_error_rate=0.0, votes_compared=60, dropped_clients=0)
