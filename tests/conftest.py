@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from fl_app.processes.interrupt import COLLECTOR_THRESHOLDS
 from tests.support.order import early_first
 from tests.support.processes import Program
 
@@ -26,9 +25,6 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 # that: none of them would end at Ctrl-C.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-# The search for cycles after each 700 new objects takes a tenth of the time in which a worker imports all tests.
-gc.set_threshold(*COLLECTOR_THRESHOLDS)
 
 # pytest-timeout sets the time limits. In CI the examples are the same in every run, so that a failure repeats.
 settings.register_profile("gr-oac", deadline=None, derandomize=bool(os.environ.get("CI")))

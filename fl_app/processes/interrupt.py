@@ -25,7 +25,6 @@ from typing import NoReturn
 
 EXIT_CODE = 130  # exit status that a shell reports for a program that Ctrl-C ended
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-COLLECTOR_THRESHOLDS = (30_000, 10, 10)  # new objects before a search for cycles, then searches before a wider one
 _SHOW_CURSOR = "\x1b[?25h"  # a progress bar hides the cursor
 
 
@@ -43,9 +42,6 @@ def guard_process() -> None:
     end_at_once()
     sys.unraisablehook = _unraisable
     atexit.register(_ignore)  # registered first, so called last, when nothing is left to stop
-    # torch makes a quarter of a million objects that stay. The default, a search for cycles after each 700 new objects,
-    # takes a sixth of its import.
-    gc.set_threshold(*COLLECTOR_THRESHOLDS)
     # The interpreter searches all objects for cycles when it ends, which takes half a second with torch loaded and
     # frees nothing that the end of the process does not free. It passes over frozen objects.
     atexit.register(gc.freeze)
