@@ -56,8 +56,7 @@ def test_commands_name_options_that_exist(command):
 def unknown_words(program, words):
     """Options and subcommands among the words that a program does not have."""
     unknown = []
-    subcommands = getattr(program, "commands", {})
-    if subcommands and words and not words[0].startswith("-"):
+    while (subcommands := getattr(program, "commands", {})) and words and not words[0].startswith("-"):
         if words[0] not in subcommands:
             return [words[0]]
         program, words = subcommands[words[0]], words[1:]
