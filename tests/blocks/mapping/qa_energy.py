@@ -12,7 +12,8 @@ from oac_blocks.blocks.energy_mapper import energy_mapper
 from oac_blocks.blocks.instruments.entry_probe import entry_probe
 from oac_blocks.blocks.instruments.entry_source import entry_source
 from oac_blocks.blocks.support import pdus
-from oac_blocks.dsp import Numerology, bounds, energy
+from oac_blocks.dsp import Numerology, bounds
+from oac_blocks.dsp.waveform.schemes import scheme_named
 from oac_blocks.dsp.waveform.schemes.energies import PEAK_ENERGY
 from oac_blocks.hier.ofdm_demodulator import ofdm_demodulator
 from oac_blocks.hier.ofdm_modulator import ofdm_modulator
@@ -20,6 +21,7 @@ from tests.support.flowgraphs import Messages, post, run, running, tag, tags
 from tests.support.polling import until
 
 NUM = Numerology()
+SCHEME = scheme_named("energy")
 
 
 def entries(k, seed=1):
@@ -42,7 +44,7 @@ def test_bursts_are_those_of_dsp_bit_for_bit_and_tagged(repeats):
     first, second = entries(1000), entries(97)
     messages = [pdus.make(first, {"round": 1}), pdus.make(second, {"round": 2})]
     rng = np.random.default_rng(5)
-    expected = [energy.encode(one, NUM, rng, 0.5, repeats) for one in (first, second)]
+    expected = [SCHEME.encode(one, NUM, rng=rng, scale=0.5, repeats=repeats) for one in (first, second)]
     symbols = [len(one) for one in expected]
     grid, found = bursts_of(energy_mapper(192, 0.5, repeats, seed=5), messages, sum(symbols))
     np.testing.assert_array_equal(grid, np.concatenate(expected))
@@ -54,8 +56,8 @@ def test_bad_messages_are_dropped_and_the_next_good_one_goes_out():
     mapper = energy_mapper()
     votes = pdus.make(np.ones(3, np.int8))
     nothing, nan = pdus.make(np.zeros(0, np.float32)), pdus.make(np.float32([np.nan]))
-    grid, _ = bursts_of(mapper, [pmt.intern("no PDU"), votes, nothing, nan, pdus.make(np.float32([1000, -4]))], 1)
-    assert np.abs(grid.ravel()[:4]) ** 2 == pytest.approx([PEAK_ENERGY, 0, 0, 4])  # a large entry is cut
+    grid, _ = bursts_of(mapper, [pmt.intern("no PDU"), votes, nothing, nan, pdus.make(np.float32([1000]))], 1)
+    assert np.abs(grid.ravel()[:4]) ** 2 == pytest.approx([PEAK_ENERGY, 0, 0, 0])  # a large entry is cut
     assert mapper.dropped == 4
 
 
@@ -64,13 +66,15 @@ def test_scale_and_repeats_can_be_set():
     mapper.set_scale(0.25)
     mapper.set_repeats(2)
     grid, _ = bursts_of(mapper, [pdus.make(entries(96))], 2)
-    np.testing.assert_array_equal(grid, energy.encode(entries(96), NUM, np.random.default_rng(0), 0.25, 2))
+    expected = SCHEME.encode(entries(96), NUM, rng=np.random.default_rng(0), scale=0.25, repeats=2)
+    np.testing.assert_array_equal(grid, expected)
     assert (mapper.scale, mapper.repeats) == (0.25, 2)
 
 
 def test_detector_gives_the_mean_of_dsp_bit_for_bit_with_metadata():
     k, rng = 100, np.random.default_rng(1)
-    grid = energy.encode(entries(k), NUM, rng, 0.5, 2) + energy.encode(entries(k, 3), NUM, rng, 0.5, 2)
+    how = {"rng": rng, "scale": 0.5, "repeats": 2}
+    grid = SCHEME.encode(entries(k), NUM, **how) + SCHEME.encode(entries(k, 3), NUM, **how)
     detector = energy_detector(k=1)
     detector.set_k(k)
     detector.set_scale(0.5)
@@ -83,7 +87,7 @@ def test_detector_gives_the_mean_of_dsp_bit_for_bit_with_metadata():
     tb.connect(source, detector)
     run(tb)
     (pdu,) = messages.pdus(np.float32)
-    np.testing.assert_array_equal(pdu.data, energy.detect(grid, k, NUM, 0.5, 2) / np.float32(2))
+    np.testing.assert_array_equal(pdu.data, SCHEME.detect(grid, k, NUM, scale=0.5, repeats=2, clients=2))
     assert pmt.to_python(pdu.metadata["round"]) == 8
     assert detector.dropped == 1  # the second burst is too short for k
 

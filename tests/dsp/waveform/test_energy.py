@@ -8,7 +8,7 @@ from oac_blocks.dsp import Numerology, bounds, energy, fsk_mv, ofdm
 from oac_blocks.dsp.channel.fading import gains
 from oac_blocks.dsp.channel.noise import complex_gaussian
 from oac_blocks.dsp.waveform.schemes import scheme_named
-from oac_blocks.dsp.waveform.schemes.energies import PEAK_ENERGY
+from oac_blocks.dsp.waveform.schemes.energies import PEAK_ENERGY, entry_order
 
 NUM = Numerology()
 
@@ -182,8 +182,28 @@ def test_the_scale_gives_typical_entries_the_energy_of_a_vote_and_one_client_can
 
 def test_no_entry_has_more_energy_than_the_limit():
     grid = scheme_named("energy").encode(np.float32([1000, -1, 0.5]), NUM, rng=None, scale=2.0)
-    energies = np.abs(grid.ravel()[:6]) ** 2
-    assert energies == pytest.approx([PEAK_ENERGY, 0, 0, 2, 1, 0])
+    energies = np.abs(grid.ravel()[:6].reshape(3, 2)) ** 2
+    assert energies[np.argsort(entry_order(3))] == pytest.approx(np.array([[PEAK_ENERGY, 0], [0, 2], [1, 0]]))
+
+
+@given(k=st.one_of(st.integers(1, 5000), st.integers(20_000, 200_000)))
+@settings(max_examples=100, deadline=None)
+def test_every_entry_has_a_pair_and_neighbours_are_far_apart(k):
+    order = entry_order(k)
+    assert np.array_equal(np.sort(order), np.arange(k))
+    if k > 50:
+        apart = np.abs(np.diff(order))
+        assert min(apart.min(), k - apart.max()) > 0.25 * k
+
+
+def test_strong_layers_do_not_make_strong_symbols():
+    """Entries of which every tenth block of 960 is 10 times as large: all symbols have about the same energy."""
+    k = 96 * 200
+    entries = np.where(np.arange(k) // 960 % 10 == 0, 10.0, 1.0).astype(np.float32)
+    grid = scheme_named("energy").encode(entries, NUM, rng=np.random.default_rng(1))
+    by_symbol = np.sum(np.abs(grid) ** 2, axis=1)
+    assert by_symbol.max() < 1.3 * by_symbol.mean()
+    assert by_symbol.min() > 0.7 * by_symbol.mean()
 
 
 def test_what_radios_get_and_give_back_is_the_mean_entry():

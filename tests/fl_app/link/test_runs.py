@@ -30,7 +30,12 @@ def trained_here(tmp_path):
 
 @pytest.mark.parametrize(
     ("air", "mode"),
-    [("waveform", "onebit"), ("fading", "analog"), pytest.param("ideal", "onebit", marks=pytest.mark.slow)],
+    [
+        ("waveform", "onebit"),
+        ("fading", "analog"),
+        ("waveform", "energy"),
+        pytest.param("ideal", "onebit", marks=pytest.mark.slow),
+    ],
 )
 def test_same_bits_as_without_the_link(site, link_settings, trained_here, air, mode):
     settings = link_settings(air={"name": air, "mode": mode})

@@ -7,6 +7,9 @@ of the clients' entries without bias, magnitudes included.
 
 from __future__ import annotations
 
+import math
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 
@@ -19,6 +22,31 @@ from oac_blocks.dsp.waveform.schemes.base import Floats, Grid, Payload
 # Largest energy on a subcarrier, where a vote has 1. Among the 96 pairs of a symbol, one such entry adds a third to the
 # symbol's energy.
 PEAK_ENERGY = 32.0
+
+
+_GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
+
+
+@lru_cache(maxsize=8)
+def entry_order(k: int) -> npt.NDArray[np.int64]:
+    """Return the entry that each of k pairs of subcarriers carries: neighbours are far apart in the burst.
+
+    Entries of one layer of a model have similar magnitudes. In their own order some symbols would have many times the
+    mean energy, and others only a few strong tones, which a receiver may take for a trigger.
+    """
+    stride = max(1, round(k * _GOLDEN_RATIO))
+    while math.gcd(stride, k) > 1:
+        stride += 1
+    order = np.arange(k) * stride % k
+    order.flags.writeable = False
+    return order
+
+
+def _in_entry_order(values: Floats) -> Floats:
+    """Return what was received (..., k) on the pairs in the order of the entries."""
+    ordered = np.empty_like(values)
+    ordered[..., entry_order(values.shape[-1])] = values
+    return ordered
 
 
 class Energy(Analog):
@@ -61,9 +89,10 @@ class Energy(Analog):
         scale: float = 1.0,
         precoding: npt.ArrayLike | None = None,  # noqa: ARG002 (energies need none)
     ) -> Grid:
-        """Return the grid; an entry whose energy would exceed ``PEAK_ENERGY`` is cut there."""
+        """Return the grid, with the entries in ``entry_order``; energies are cut at ``PEAK_ENERGY``."""
         most = np.float32(PEAK_ENERGY / scale)
-        return energy.encode(np.clip(payload, -most, most), num, rng, scale, repeats)
+        sent = np.clip(payload, -most, most)[..., entry_order(payload.shape[-1])]
+        return energy.encode(sent, num, rng, scale, repeats)
 
     def detect(
         self,
@@ -77,7 +106,7 @@ class Energy(Analog):
         mean_gain: float = 1.0,
     ) -> Floats:
         """Return the estimate of the mean entry; ``mean_gain`` is the mean power of the clients' channels."""
-        return energy.detect(grid, k, num, scale, repeats) / np.float32(clients * mean_gain)
+        return _in_entry_order(energy.detect(grid, k, num, scale, repeats)) / np.float32(clients * mean_gain)
 
     @property
     def waveform(self) -> str:
@@ -88,7 +117,7 @@ class Energy(Analog):
         return np.clip(np.float32(scale) * payload, -PEAK_ENERGY, PEAK_ENERGY, dtype=np.float32)
 
     def energies(self, grid: Grid, k: int, num: Numerology, *, repeats: int = 1) -> Floats:
-        return fsk_mv.energies(grid, k, num, repeats)
+        return _in_entry_order(fsk_mv.energies(grid, k, num, repeats))
 
     def received_of(self, soft_votes: Floats, scale: float, clients: int) -> Floats:
         """Return the estimate of the mean entry of these clients."""

@@ -9,6 +9,7 @@ import iio
 import numpy as np
 import pytest
 
+from fl_app.core.streams import stream
 from fl_app.link.keys import make_keys
 from oac_blocks.radio.virtual.air.air_settings import spread
 from oac_blocks.radio.virtual.server import VirtualPlutos
@@ -134,6 +135,25 @@ def test_a_bench_with_a_64_point_fft_trains(bench):
     symbols = -(-K // 24) + 4
     assert made.rows[-1].air_seconds == pytest.approx(symbols * 80 / 2.5e6)
     assert made.rows[-1].snr_db is not None
+
+
+@pytest.mark.slow
+def test_a_bench_carries_entries_as_energies(bench):
+    """The mean over the clients of what they drew, with an error of the closed form for paths that do not fade."""
+    made, _ = bench(3, mode="energy")
+    assert made.server.wait() == 0, made.logs
+    assert_whole(made.site.run, 3)
+    assert [row.absent_clients for row in made.rows] == [0] * 3
+    arrays, settings = made.site.run.latest().arrays, made.site.settings
+    received = arrays["g"][arrays["age"] == 0]
+    scheme, seed = settings.air.scheme, settings.run.seed
+    sent = np.array([scheme.random_payload(K, stream(seed, "random votes", 2, n)) for n in range(CLIENTS)])
+    slope = np.polyfit(sent.mean(axis=0), received, 1)[0]
+    off = received - sent.mean(axis=0)
+    # The product of two clients on one tone: 2 |a b| half of the time, over N^2; the noise adds some percent.
+    expected = (2 / np.pi) / CLIENTS**2
+    assert slope == pytest.approx(1.0, abs=0.1)
+    assert expected * 0.8 < np.mean(off**2) < expected * 1.3
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fl_app.air import expected_vote_error_rate
+from fl_app.core.streams import stream
 from tests.fl_app.link.test_faults import assert_whole
 from tests.support.polling import until
 from tests.support.processes import children_of
@@ -22,14 +23,14 @@ SNR_DB = 10.0
 def bench(site, link_settings, short_folder):
     """Makes a site whose votes go by radio, and its flowgraph: bench(rounds, **link) -> site, address, flowgraph."""
 
-    def make(rounds, *radio_options, **link):
+    def make(rounds, *radio_options, air=None, **link):
         address = f"ipc://{short_folder}/radio"
         here = site(
             link_settings(
                 run={"rounds": rounds, "eval_every": 1000, "checkpoint_every": 2},
                 clients={"n": CLIENTS},
                 selection={"rho": 0.02},
-                air={"name": "gnuradio", "snr_db": SNR_DB, "profile": "eva"},
+                air={"name": "gnuradio", "snr_db": SNR_DB, "profile": "eva", **(air or {})},
                 link={"radio": address, **link},
             )
         )
@@ -58,6 +59,25 @@ def test_votes_by_radio_are_as_wrong_as_the_closed_form_says(bench):
     # Which of the flowgraph's rounds carry votes differs from run to run, and so does their fading.
     assert abs(rates.mean() - expected) < 4 * vote_rate_std(CLIENTS, rows[0].k, SNR_DB) / np.sqrt(len(rates))
     assert all(0.3 * row.k < row.votes_compared < 0.7 * row.k for row in rows)
+
+
+def test_entries_by_radio_are_the_mean_of_the_clients(bench):
+    """The energy scheme: the server has neither entries nor votes, only what its radio received and the reports."""
+    here, server, address, _ = bench(2, air={"mode": "energy", "snr_db": 30.0, "fading": "none", "profile": "flat"})
+    voters = [here.voter(number, radio=address) for number in range(CLIENTS)]
+    assert server.wait() == 0, server.text
+    assert [voter.wait() for voter in voters] == [0] * CLIENTS
+    assert_whole(here.run, 2)
+    assert [row.absent_clients for row in here.run.rows()] == [0, 0]
+    arrays, scheme = here.run.latest().arrays, here.settings.air.scheme
+    received = arrays["g"][arrays["age"] == 0]  # the entries of the last round
+    seed = here.settings.run.seed
+    sent = [scheme.random_payload(received.size, stream(seed, "random votes", 1, n)) for n in range(CLIENTS)]
+    off = received - np.mean(sent, axis=0)
+    # Where both clients share a tone their product is the error: 2 |a b| in the square, half of the time, over N^2.
+    expected = (2 / np.pi) / CLIENTS**2
+    assert np.abs(off.mean()) < 4 * np.sqrt(expected / off.size)
+    assert np.mean(off**2) == pytest.approx(expected, rel=0.1)
 
 
 def test_server_knows_no_votes_unless_it_asks(bench):
