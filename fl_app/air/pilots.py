@@ -25,10 +25,10 @@ def residual_cfo_hz(settings: AirSettings) -> float:
     """Return the standard deviation of a client's frequency offset after its correction.
 
     The default in a coherent scheme has two parts. The client measures the offset on the pilot, with the Cramer-Rao
-    bound for its samples. Their SNR is below that of a subcarrier, as only a part of the subcarriers is active: 6.2 Hz
-    for 4 symbols, 30 dB and 20 Msps (the trigger of 280 samples alone has 53 Hz at this SNR). Then the crystal goes on
-    walking until the burst: a rate that walks by q in a second rotates the phase over a time t by as much as a constant
-    offset of q sqrt(t / 3), 2.0 Hz for 0.01 ppm at 2.4 GHz and 20 ms.
+    bound for its samples. Their SNR is below that of a subcarrier, as only a part of the subcarriers is active: 0.78
+    Hz for 16 symbols, 30 dB and 20 Msps (6.2 Hz for 4 symbols, and 53 Hz for the 280 samples of the trigger alone at
+    this SNR). Then the crystal goes on walking until the burst: a rate that walks by q in a second rotates the phase
+    over a time t by as much as a constant offset of q sqrt(t / 3), 2.0 Hz for 0.01 ppm at 2.4 GHz and 20 ms.
     """
     if settings.cfo_residual_hz is not None:
         return settings.cfo_residual_hz

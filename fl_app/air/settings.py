@@ -137,7 +137,12 @@ class AirSettings(WaveformSection, _Choice):
         le=10.0,
         description="analog: truncated inversion sends nothing where the channel's magnitude is below",
     )
-    pilot_symbols: int = Field(4, ge=1, le=1024, description="analog: OFDM symbols of the server's pilot")
+    pilot_symbols: int = Field(
+        16,
+        ge=1,
+        le=1024,
+        description="analog: OFDM symbols of the server's pilot, on which a client measures channel and frequency",
+    )
     pilot_snr_db: float | None = optional(
         30.0,
         ge=-100.0,

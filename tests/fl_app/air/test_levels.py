@@ -113,7 +113,7 @@ def test_rician_mean_gain_counts_paths_on_one_sample_as_one_tap(profile, rate_hz
 def test_the_residual_offset_of_the_default_is_the_bound_of_the_pilots_samples():
     """192 of 256 subcarriers carry the pilot: its samples have 3/4 of a subcarrier's SNR."""
     common = {"mode": "analog", "clock_walk_ppm": 0.0}
-    for symbols, snr_db in ((4, 30.0), (6, 20.0)):
+    for symbols, snr_db in ((16, 30.0), (4, 30.0), (6, 20.0)):
         length, snr = 320 * symbols, 0.75 * 10 ** (snr_db / 10)
         bound = np.sqrt(6 / (snr * length * (length**2 - 1))) * 20e6 / (2 * np.pi)
         settings = AirSettings(**common, pilot_symbols=symbols, pilot_snr_db=snr_db)
