@@ -107,7 +107,8 @@ def compare(
         played = play_with_progress(runs, titles, 0 if share_radios(runs) else settings.run.workers, again)
         refuse_failures(runs, played, again)
         outcome = comparison.conclude_comparison(runs, path)
-        table = _table(comparison.columns(outcome), comparison.table_rows(outcome))
+        shown = {"with_seeds": False}  # compare.md has them; a terminal is narrow
+        table = _table(comparison.columns(outcome, **shown), comparison.table_rows(outcome, **shown))
         show_result(as_json, outcome, table, f"{path}/compare.png, compare-air.png, compare.md, compare.json")
 
 

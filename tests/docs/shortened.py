@@ -70,7 +70,9 @@ RULES = (
         replace=((r"--engine ray", "--engine local"),),
     ),
     Rule(r"fl_app (train|up)\b", SHORT_RUN),
-    Rule(r"fl_app compare .*(fashion|compare-)", f"{SHORT_RUN} --seeds 1 --policies fair-k", needs=FASHION_MNIST),
+    Rule(
+        r"fl_app compare .*(fashion|compare-|schemes-)", f"{SHORT_RUN} --seeds 1 --policies fair-k", needs=FASHION_MNIST
+    ),
     Rule(r"fl_app compare", f"{SHORT_RUN} --seeds 1 --policies fair-k,top-k"),
     Rule(
         r"fl_app sweep",

@@ -6,11 +6,12 @@ import sys
 import tomllib
 from typing import get_args
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fl_app.air import AIR_NAMES
+from fl_app.air import AIR_NAMES, make_air
 from fl_app.config import (
     ConfigError,
     DataSection,
@@ -354,3 +355,23 @@ def test_missing_and_broken_files_are_named(tmp_path):
 def test_settings_need_no_torch():
     code = "import sys, fl_app.cli.app; sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize("path", [path for path in CONFIGS if path.stem.startswith("schemes-")], ids=lambda p: p.stem)
+def test_all_schemes_of_the_comparison_have_100_symbols_a_round(path):
+    settings = load_settings(path)
+    k, n = settings.selection.k, settings.clients.n
+    scheme = settings.air.scheme
+    payload = np.stack([scheme.random_payload(k, np.random.default_rng(client)) for client in range(n)])
+    assert make_air(settings.air, n, 1).uplink(payload, np.arange(n), 1).symbols == 100
+    if settings.air.name == "digital":  # one entry more does not fit
+        more = np.concatenate([payload, payload[:, :1]], axis=1)
+        assert make_air(settings.air, n, 1).uplink(more, np.arange(n), 1).symbols > 100
+
+
+def test_schemes_of_the_comparison_differ_in_nothing_but_the_air():
+    trees = [load_settings(path).model_dump() for path in CONFIGS if path.stem.startswith("schemes-")]
+    assert len(trees) == 5
+    for tree in trees:
+        del tree["air"], tree["selection"]["k"], tree["server"]["lr"]
+    assert all(tree == trees[0] for tree in trees)

@@ -73,13 +73,14 @@ def _figures(point: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def columns(outcome: dict[str, Any]) -> tuple[str, ...]:
+def columns(outcome: dict[str, Any], with_seeds: bool = True) -> tuple[str, ...]:
     """Return the headings of the table; a task without an accuracy is compared by its loss."""
     judged = ("accuracy %", "each seed %") if _has_accuracy(outcome) else ("loss", "each seed")
-    return ("policy", *judged, "mean AoU", "oldest", "vote err. %", "ties %", "air s", "per client mJ")
+    shown = judged if with_seeds else judged[:1]
+    return ("policy", *shown, "mean AoU", "oldest", "vote err. %", "ties %", "air s", "client mJ")
 
 
-def table_rows(outcome: dict[str, Any]) -> list[tuple[str, ...]]:
+def table_rows(outcome: dict[str, Any], with_seeds: bool = True) -> list[tuple[str, ...]]:
     """Return one row for each policy, the best first; `columns` names the columns."""
     policies = outcome["policies"]
     if _has_accuracy(outcome):
@@ -89,7 +90,7 @@ def table_rows(outcome: dict[str, Any]) -> list[tuple[str, ...]]:
     return [
         (
             policy,
-            *_judgement(one),
+            *(_judgement(one) if with_seeds else _judgement(one)[:1]),
             f"{one['mean_aou']:.2f}",
             str(one["max_aou"]),
             "-" if one["vote_error_rate"] is None else f"{100 * one['vote_error_rate']:.1f}",

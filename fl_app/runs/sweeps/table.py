@@ -42,7 +42,7 @@ TABLE_COLUMNS = (
     TableColumn("vote_error_rate", "vote err.", 1, "%", 100),
     TableColumn("tie_share", "ties", 1, "%", 100),
     TableColumn("air_seconds", "air", 3, "s"),
-    TableColumn("air_joules", "per client", 1, "mJ", 1000),
+    TableColumn("air_joules", "client", 1, "mJ", 1000),
 )
 
 
