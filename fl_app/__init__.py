@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fl_app.core.task import Task as Task
     from fl_app.data.data import Data as Data
     from fl_app.experiment.experiment import Experiment as Experiment
+    from fl_app.experiment.pieces import Digital as Digital
     from fl_app.experiment.pieces import Dirichlet as Dirichlet
     from fl_app.experiment.pieces import Fading as Fading
     from fl_app.experiment.pieces import Ideal as Ideal
@@ -56,6 +57,7 @@ _HOMES = {
     "ConfigError": "fl_app.config",
     "CustomTask": "fl_app.core.task",
     "Data": "fl_app.data.data",
+    "Digital": "fl_app.experiment.pieces",
     "Dirichlet": "fl_app.experiment.pieces",
     "Energy": "oac_blocks.dsp.waveform.schemes.energies",
     "Experiment": "fl_app.experiment.experiment",

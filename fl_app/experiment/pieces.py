@@ -283,9 +283,22 @@ class Loopback(AirSettings):
     name: str = Field("gnuradio", description="what carries the gradients")
 
 
+class Digital(AirSettings):
+    """Settings of the yardstick: clients send one after the other at the Shannon rate, and every entry arrives.
+
+    Examples
+    --------
+    >>> oac.Digital(scheme="analog", bits_per_entry=4, backoff_db=3.0).name
+    'digital'
+    """
+
+    name: str = Field("digital", description="what carries the gradients")
+
+
 AIR_PIECES: dict[str, type[AirSettings]] = {
     "ideal": Ideal,
     "fading": Fading,
     "waveform": Waveform,
     "gnuradio": Loopback,
+    "digital": Digital,
 }
