@@ -18,8 +18,6 @@ SHORT_DATA = (
     "--set run.workers=0 --set data.limit=300 --set data.test_limit=60 --set clients.H=1 --set clients.batch_size=10"
 )
 SHORT_RUN = f"--set run.rounds=2 {SHORT_DATA}"
-# A tenth of the CNN's parameters, where all of them go through flowgraphs or virtual radios in the first round.
-SMALL_MODEL = "--set model.name=mlp --set model.args.hidden=14"
 LOCK_STEP = "--clock lock-step"  # virtual radios and programs wait for each other: no machine is too slow
 REHEARSAL = f"{LOCK_STEP} --rx-gain 50 --tx-gain -10"  # the gains that docs/radios.md names for virtual Plutos
 # A page's radios become the uris that `oac-virtual-pluto` has printed; the runner fills them in.
@@ -63,7 +61,7 @@ RULES = (
     Rule(r"oac-blocks companion", "--help"),  # it opens a window; tests/blocks/companion/qa_companion.py runs it
     Rule(r"fl_app train --set run\.ruonds", exit_status=2),
     Rule(r"fl_app train .*\bprototype", SHORT_RUN + " --set data.name=letters"),  # EMNIST is a download
-    Rule(r"fl_app (train|up) (bench\.toml|--air gnuradio)", f"{SHORT_RUN} {SMALL_MODEL}"),
+    Rule(r"fl_app train bench\.toml", SHORT_RUN),
     Rule(  # there is no cluster here, CIFAR-10 is a download, and ResNet-18 at full size takes minutes
         r"fl_app train cifar10-noniid --engine ray",
         f"{SHORT_RUN} --set data.name=letters --set model.args.width=2 --set clients.n=2",
