@@ -90,7 +90,7 @@ def test_pmepr_is_that_of_ofdm_and_votes_all_alike_peak_no_more():
 def test_pmepr_of_a_round_of_the_quickstart_is_that_of_many_symbols():
     """456 symbols show a 99 % point: the rounds scatter about that of 20,000 symbols, and not below it.
 
-    Of a 99.9 % point they show less than half a symbol: the mean over rounds was 0.2 dB too low, each round off by 0.3 dB.
+    Of a 99.9 % point they show less than half a symbol: the mean over rounds was 0.2 dB too low.
     """
     votes = np.random.default_rng(1).choice(np.array([-1, 1], np.int8), (2, 21_880))
     air, num = make_air(AirSettings(profile="indoor"), 2, 0), Numerology()
