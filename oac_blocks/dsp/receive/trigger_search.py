@@ -213,6 +213,7 @@ class TriggerSearch:
         self._bank = self._search_bank
         self._last_hit = 0
         self._last_snr, self._weak_hits = 0.0, 0
+        self._locked_snr, self._faint_hits = 0.0, 0
         self._begin(0)
 
     def skip_to(self, sample: int) -> None:
@@ -330,11 +331,14 @@ class TriggerSearch:
             cfo, tracked = clear[-1].cfo_rad_per_sample, self.tracked_cfo_rad
             if tracked is not None and self._is_doubtful(clear[-1].snr):
                 self._bank = self._search_bank
+            elif tracked is None and self._is_faint(clear[-1].snr):
+                pass  # payload taken for a trigger would set a frequency at which no trigger is found any more
             elif tracked is None or abs(cfo - tracked) > _RETUNE_RAD:
                 self._bank = _Bank.of((cfo,), fine_steps=1)
+                self._locked_snr = clear[-1].snr
             self._last_snr = clear[-1].snr
         elif self._next - self._last_hit > self._lost_after:
-            self._bank = self._search_bank
+            self._bank, self._locked_snr = self._search_bank, 0.0
         return found
 
     def _is_doubtful(self, snr: float) -> bool:
@@ -347,6 +351,15 @@ class TriggerSearch:
             return False
         self._weak_hits = 0
         return True
+
+    def _is_faint(self, snr: float) -> bool:
+        """Return whether a hit is too weak, compared with the one that set the last frequency, to set another one.
+
+        Chance correlations of payload are faint. A trigger that has become so much weaker is found all the same, and
+        sets the frequency after a few hits.
+        """
+        self._faint_hits = self._faint_hits + 1 if snr <= self._locked_snr * _LARGEST_DROP else 0
+        return 0 < self._faint_hits < _WEAK_HITS
 
     def _measure(self, crowd: _Candidates, peak: int) -> Detection | None:
         """Return the fit; None if the start cut the trigger off or its SNR is too low."""

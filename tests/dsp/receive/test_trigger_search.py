@@ -157,6 +157,26 @@ def test_a_false_alarm_does_not_turn_the_search_away():
     assert search.tracked_cfo_rad == pytest.approx(0.1, abs=1e-3)
 
 
+@pytest.mark.parametrize("distance", [20_000, 100_000])
+def test_payload_that_is_taken_for_a_trigger_does_not_make_the_search_deaf(distance):
+    """Two weak ones, the first at the tracked frequency and the second at another one: the next triggers are found."""
+    cfos = np.array([0.1, 0.1, 0.1, 0.1, -0.1, 0.1, 0.1, 0.1])
+    levels_db = np.array([15.0, 15.0, 15.0, -6.0, -6.0, 15.0, 15.0, 15.0])
+    times = 3000 + distance * np.arange(len(cfos))
+    x = stream(times, cfos, levels_db, distance * len(cfos), np.random.default_rng(31))
+    found = np.array([d.time_samples for d in TriggerSearch(span_rows=4).push(x)])
+    for arrival in times:
+        assert np.count_nonzero(np.abs(found - arrival) < 1) == 1
+
+
+def test_a_trigger_that_has_become_faint_is_tracked_after_a_few_hits():
+    times = 3000 + 20_000 * np.arange(16)
+    cfos, levels_db = np.repeat([0.1, -0.1], 8), np.repeat([20.0, 3.0], 8)
+    search = TriggerSearch(span_rows=4, lost_after_samples=30_000)
+    search.push(stream(times, cfos, levels_db, 330_000, np.random.default_rng(32)))
+    assert search.tracked_cfo_rad == pytest.approx(-0.1, abs=0.005)
+
+
 def test_settings_apply_in_the_middle_of_a_stream():
     rng = np.random.default_rng(7)
     x = stream(2000 + 20_000 * np.arange(4), 0.1, -5.0, 100_000, rng)
