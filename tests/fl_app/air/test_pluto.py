@@ -281,3 +281,28 @@ def test_training_goes_on_while_a_client_is_unplugged_and_comes_back(tmp_path):
     # What comes out is compared with the votes of the clients that were heard, be it one or two.
     assert all(row.vote_error_rate < 0.1 for row in rows if row.votes_compared)
     assert all(row.votes_compared > 0.3 * row.k for row in rows[:8])
+
+
+@pytest.mark.early
+def test_training_with_energies_is_as_accurate_as_through_the_simulated_waveform(tmp_path):
+    """The small CNN, FAIR-k by magnitudes, 25 rounds: the radios' accuracy is within the scatter of seeds."""
+    quick = ["clients.batch_size=20", "server.optimizer=adam", "server.lr=0.003", "data.test_limit=1000"]
+    common = ["air.scheme=energy", "run.rounds=25", "run.eval_every=25", "run.workers=0", *quick]
+
+    def run(name, *changes):
+        settings, rows = load_settings("quickstart", [*common, *changes]), []
+        result = train(settings, RunFolder.create(settings, tmp_path / name), rows.append, lambda: False)
+        return result["test_accuracy"], rows
+
+    with radios(channel="indoor") as served:
+        tables = [f"radios.{key}={value!r}".replace("'", '"') for key, value in section(served).items()]
+        accuracy, rows = run("radios", "air.name=pluto", *tables)
+    assert len(rows) == 25
+    assert [row.absent_clients for row in rows] == [0] * 25
+    assert all(row.vote_error_rate is None for row in rows)  # nobody votes
+    simulated = [run(f"waveform{seed}", "air.fading=none", f"run.seed={seed}")[0] for seed in (1, 2, 3)]
+    print(f"radios {accuracy:.3f}, waveform {simulated}")
+    assert accuracy > 5 / LETTERS
+    # Three seeds tell their scatter only roughly: it is 0.05 over many.
+    scatter = np.clip(np.std(simulated, ddof=1), 0.03, 0.06)
+    assert abs(accuracy - np.mean(simulated)) < 3 * scatter
