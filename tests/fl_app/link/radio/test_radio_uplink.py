@@ -43,8 +43,7 @@ def test_a_round_is_called_announced_and_decided(flowgraph):
     assert len(uplink.heard) == 2
     assert uplink.received.tolist() == [3.0] * K
     assert uplink.snr_db == pytest.approx(10.0)
-    assert flowgraph.told == [(5, 7, RUN, 0, K)]
-    assert flowgraph.scales == [None]
+    assert (flowgraph.told, flowgraph.scales) == ([(5, 7, RUN, 0, K)], [None])
 
 
 def test_entries_are_asked_for_in_one_scale_and_come_back_without_it(flowgraph):
