@@ -85,8 +85,8 @@ RULES = (
     Rule(r"fl_app resume .*--rounds", replace=((r"--rounds \d+", "--rounds 3"),)),
     Rule(r"fl_app (show-config|keys|list|report|resume)\b"),
     Rule(r"fl_app theory (aou|noise)\b"),
-    Rule(r"fl_app theory exchange", f"{SHORT_DATA} {SMALL_MODEL}", replace=((r"rounds=\d+", "rounds=8"),)),
-    Rule(r"fl_app theory (lipschitz|bound)\b", f"{SHORT_DATA} {SMALL_MODEL} --rounds 1 --samples 20"),
+    Rule(r"fl_app theory exchange", f"{SHORT_DATA}", replace=((r"rounds=\d+", "rounds=8"),)),
+    Rule(r"fl_app theory (lipschitz|bound)\b", f"{SHORT_DATA} --rounds 1 --samples 20"),
     Rule(r"fl_app reproduce"),
     # The Python example behind this one opens one buffer of each radio, which is for the wall clock.
     Rule(r"oac-virtual-pluto (--radios 2|.*--clock lock-step)", kind="service", ready=r"^ready$"),
