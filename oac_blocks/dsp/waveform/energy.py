@@ -17,20 +17,7 @@ from oac_blocks.dsp.checks import generator, integer, real, real_array, require
 from oac_blocks.dsp.waveform import fsk_mv
 from oac_blocks.dsp.waveform.numerology import Numerology
 
-_ENTRIES_AT_ONCE = 1 << 13  # entries whose intermediate results stay in the cache
-_TWICE = np.uint64((1 << 32) + 1)  # copies the lower half of 64 bits to the upper half
-_BOTH_SIGNS = np.uint64((1 << 63) + (1 << 31))
-
-
-def _kept_bits() -> npt.NDArray[np.complex128]:
-    """Return the bits of a pair of subcarriers that are kept; row 4 * (g > 0) + phase."""
-    positive_part = np.array([[True, True], [False, True], [False, False], [True, False]])  # real, imaginary
-    bits = np.zeros((2, 4, 2, 2), np.uint32)  # g > 0, phase, subcarrier, part
-    bits[1, :, 0] = bits[0, :, 1] = np.where(positive_part, 0x7FFFFFFF, 0xFFFFFFFF)
-    return bits.reshape(8, 4).view(np.complex128).ravel()
-
-
-_KEPT_BITS = _kept_bits()
+_QPSK = np.exp(1j * np.pi * (0.25 + 0.5 * np.arange(4))).astype(np.complex64)
 
 
 def encode(
@@ -60,41 +47,29 @@ def encode(
     scale, repeats = real("scale", scale, 0.0, open_low=True), integer("repeats", repeats, 1)
     *lead, k = entries.shape
     symbols = fsk_mv.symbols_needed(k, num, repeats)
-    placed = np.zeros((*lead, symbols * num.votes_per_symbol), np.float32)
-    if repeats == 1:
-        placed[..., :k] = entries
-    else:
-        placed[..., fsk_mv.pair_positions(k, num, repeats)] = entries[..., None, :]
-    phases = np.zeros(placed.size, np.uint8)
-    if rng is not None:
-        phases = np.frombuffer(generator("rng", rng).bytes(placed.size), np.uint8) & np.uint8(3)
-    pairs = _packed_pairs(placed.ravel(), phases, scale)
-    return pairs.view(np.complex64).reshape(*lead, symbols, num.active_subcarriers)
+    pairs = symbols * num.votes_per_symbol
+    if repeats > 1 or k < pairs:
+        placed = np.zeros((*lead, pairs), np.float32)
+        where = slice(k) if repeats == 1 else fsk_mv.pair_positions(k, num, repeats)
+        placed[..., where] = entries if repeats == 1 else entries[..., None, :]
+        entries = placed
+    flat = entries.reshape(-1)
+    sent = np.abs(flat)
+    sent *= np.float32(scale)
+    sent = _phases(flat.size, rng) * np.sqrt(sent, out=sent)
+    negative = flat < 0
+    grid = np.empty((*lead, symbols, num.active_subcarriers), np.complex64)
+    both = grid.reshape(-1, 2)
+    np.multiply(sent, ~negative, out=both[:, 0])
+    np.multiply(sent, negative, out=both[:, 1])
+    return grid
 
 
-def _packed_pairs(
-    entries: npt.NDArray[np.float32], phases: npt.NDArray[np.uint8], scale: float
-) -> npt.NDArray[np.complex128]:
-    """Return the pair of subcarriers of each entry, packed into one 16-byte item, for QPSK phases 0 to 3.
-
-    All real and imaginary parts of a QPSK symbol have the magnitude ``sqrt(scale |g| / 2)``, and differ in their signs.
-    So a pair is this magnitude four times with the sign bit set, of which a table's bits keep the whole number, the
-    number without its sign, or nothing. This takes half the time of a product with four real numbers per entry.
-    """
-    pairs = np.empty(entries.size, np.complex128)
-    for start in range(0, entries.size, _ENTRIES_AT_ONCE):
-        some = slice(start, start + _ENTRIES_AT_ONCE)
-        g = entries[some]
-        magnitude = np.abs(g)
-        magnitude *= np.float32(scale / 2)
-        np.sqrt(magnitude, out=magnitude)
-        twice = magnitude.view(np.uint32).astype(np.uint64)
-        twice *= _TWICE
-        twice |= _BOTH_SIGNS
-        np.take(_KEPT_BITS, ((g > 0).view(np.uint8) << np.uint8(2)) | phases[some], out=pairs[some], mode="clip")
-        for subcarrier in pairs[some].view(np.uint64).reshape(-1, 2).T:
-            subcarrier &= twice
-    return pairs
+def _phases(count: int, rng: np.random.Generator | None) -> npt.NDArray[np.complex64]:
+    """Return random QPSK symbols of unit energy, or the same one ``count`` times."""
+    if rng is None:
+        return np.full(count, _QPSK[0])
+    return np.take(_QPSK, np.frombuffer(generator("rng", rng).bytes(count), np.uint8) & np.uint8(3), mode="clip")
 
 
 def detect(grid: npt.ArrayLike, k: int, num: Numerology, scale: float, repeats: int = 1) -> npt.NDArray[np.float32]:

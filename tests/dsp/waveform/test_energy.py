@@ -176,6 +176,8 @@ def test_the_scale_gives_typical_entries_the_energy_of_a_vote_and_one_client_can
     for lie in (1e-30, 1e30):
         lied = scheme.common_scale(np.array([0.01, lie, 0.012]), np.array([0.05, lie, 0.07]))
         assert 1 / 0.012 <= lied <= 1 / 0.01
+    # Of two clients, the one with smaller entries decides: a huge report drowns nobody, and a tiny one is cut.
+    assert scheme.common_scale(np.array([0.01, 1e30]), np.array([0.05, 1e30])) == pytest.approx(100)
     # Entries of which one is very large: its energy is the limit.
     assert scheme.common_scale(rms, 100 * rms) == pytest.approx(PEAK_ENERGY / (100 * 0.011))
 

@@ -11,6 +11,7 @@ import pytest
 from fl_app.air import AirSettings, make_air
 from fl_app.config import check
 from oac_blocks.dsp.bounds import energy_variance
+from oac_blocks.dsp.waveform.schemes import scheme_named
 from oac_blocks.dsp.waveform.schemes.energies import PEAK_ENERGY
 from oac_blocks.radio.virtual.air.air_settings import spread
 from oac_blocks.radio.virtual.server import VirtualPlutos
@@ -26,7 +27,7 @@ def steady_variance(values, snr_db, repeats):
     """Return the variance of the mean entry where channels do not fade: all of their power is steady."""
     values = np.asarray(values)
     plus, minus = np.maximum(values, 0).sum(), np.maximum(-values, 0).sum()
-    scale = 1 / np.median(np.abs(values))
+    scale = scheme_named("energy").common_scale(np.abs(values), np.abs(values))
     noise = 10 ** (-snr_db / 10) / scale  # in units of an entry's energy
     sum_variance = energy_variance(plus, minus, noise, repeats, steady_squares=float(np.sum(values**2)))
     return sum_variance / len(values) ** 2

@@ -49,6 +49,10 @@ def _in_entry_order(values: Floats) -> Floats:
     return ordered
 
 
+def _lower_median(values: npt.NDArray[np.float64]) -> float:
+    return float(np.sort(values)[(len(values) - 1) // 2])
+
+
 class Energy(Analog):
     """Aggregation by energies; payloads are float32 gradient entries, received values estimate their mean.
 
@@ -70,11 +74,12 @@ class Energy(Analog):
     def common_scale(self, rms: npt.NDArray[np.float64], peak: npt.NDArray[np.float64]) -> float:
         """Return the energy of an entry of 1: entries of RMS value have the energy of a vote.
 
-        The median over the clients counts, so that one client cannot move the scale far by a false report. If entries
-        are so uneven that the largest one would exceed ``PEAK_ENERGY``, the scale is smaller.
+        The median over the clients counts, so that one client cannot move the scale far by a false report; of two
+        clients, the one with smaller entries decides. If entries are so uneven that the largest one would exceed
+        ``PEAK_ENERGY``, the scale is smaller.
         """
         require(bool(np.all(np.isfinite(rms)) and np.all(np.isfinite(peak))), "rms", rms, "finite, as must be the peak")
-        return float(min(1 / np.median(rms), PEAK_ENERGY / np.median(np.maximum(peak, rms))))
+        return min(1 / _lower_median(rms), PEAK_ENERGY / _lower_median(np.maximum(peak, rms)))
 
     def entries_per_symbol(self, num: Numerology) -> int:
         return num.votes_per_symbol
