@@ -224,6 +224,44 @@ def bound(
             typer.echo(f"{name} = {found['rates'][name]:g}, at most {limit:.3g} by the theorem: {verdict}")
 
 
+@theory.command()
+def advise(
+    config: Config = None,
+    changes: Set = None,
+    trial: Annotated[int, typer.Option(min=4, help="Rounds of the trial that measures gradients and noise.")] = 10,
+    samples: Annotated[int, typer.Option(min=1, help="Samples of each client for a gradient, at most.")] = 100,
+    as_json: Json = False,
+) -> None:
+    """Recommend k_M/k and H for a config from a short trial of it, and say why.
+
+    The ratio is the one that accumulates the least noise; what large entries are worth beyond that is not in it.
+
+    Example: fl_app theory advise cifar10-small --set data.root=/data
+    """
+    with clear_errors():
+        settings = settings_from(config, changes, {})
+        from fl_app.theory.advice import advise as advise_on
+
+        with progress_bar("round", trial) as step:
+            found = advise_on(settings, trial, samples, step)
+        if as_json:
+            typer.echo(json.dumps(found))
+            return
+        if found["ratios"]:
+            ratios = Table("k_M/k", "accumulated noise / dense", "of it coherent", "mean age (rounds)", box=SIMPLE)
+            for one in found["ratios"]:
+                cells = (one["noise_gain"], one["coherent"], one["mean_age"])
+                ratios.add_row(f"{one['k_m_ratio']:g}", *(f"{cell:.3g}" for cell in cells))
+            Console().print(ratios)
+        steps = Table("H", "bound of Theorem 1", "largest term", box=SIMPLE)
+        for one in found["steps"]:
+            steps.add_row(str(one["H"]), f"{one['bound']:.3g}", one["dominates"])
+        if found["steps"]:
+            Console().print(steps)
+        for line in found["reasons"]:
+            typer.echo(f"- {line}")
+
+
 _EXCHANGE_NAMES = {
     "k0": "entries exchanged in a round (k_0)",
     "p1": "an entry leaves the magnitude set (p_1)",

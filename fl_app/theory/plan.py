@@ -33,12 +33,12 @@ def noise_std_of(air: AirSettings, entry_rms: float) -> float:
     return 0.0 if air.snr_db is None else entry_rms * 10 ** (-air.snr_db / 20)
 
 
-def bound_of(settings: Settings, constants: TrajectoryConstants, exchanged: float) -> dict[str, Any]:
-    """Return the terms of Theorem 1 for a config as JSON values: all terms, the largest, rates and their limits."""
-    d = constants.entries
-    mean_age = mean_age_of(settings, d, exchanged)
-    given = ProblemConstants(
-        d=d,
+def problem_of(
+    settings: Settings, constants: TrajectoryConstants, mean_age: float, noise_std: float
+) -> ProblemConstants:
+    """Return the constants of Theorem 1 for a config; ``noise_std`` is that of the channel, on the clients' sum."""
+    return ProblemConstants(
+        d=constants.entries,
         n_clients=settings.clients.n,
         local_steps=settings.clients.H,
         rounds=settings.run.rounds,
@@ -50,10 +50,16 @@ def bound_of(settings: Settings, constants: TrajectoryConstants, exchanged: floa
         gradient_bound=constants.gradient_bound,
         sgd_std=constants.sgd_std,
         heterogeneity_std=constants.heterogeneity_std,
-        noise_std=noise_std_of(settings.air, constants.entry_rms),
+        noise_std=noise_std,
         gain_std=0.0 if settings.air.fading == "none" else math.sqrt(4 / math.pi - 1),
         first_gap=constants.loss,
     )
+
+
+def bound_of(settings: Settings, constants: TrajectoryConstants, exchanged: float) -> dict[str, Any]:
+    """Return the terms of Theorem 1 for a config as JSON values: all terms, the largest, rates and their limits."""
+    mean_age = mean_age_of(settings, constants.entries, exchanged)
+    given = problem_of(settings, constants, mean_age, noise_std_of(settings.air, constants.entry_rms))
     terms = bound_terms(given)
     return {
         "terms": terms,

@@ -86,6 +86,7 @@ RULES = (
     Rule(r"fl_app (show-config|keys|list|report|resume)\b"),
     Rule(r"fl_app theory (aou|noise)\b"),
     Rule(r"fl_app theory exchange", f"{SHORT_DATA}", replace=((r"rounds=\d+", "rounds=8"),)),
+    Rule(r"fl_app theory advise", SHORT_DATA, replace=((r"--trial \d+", "--trial 4"),)),
     Rule(r"fl_app theory (lipschitz|bound)\b", f"{SHORT_DATA} --rounds 1 --samples 20"),
     Rule(r"fl_app reproduce"),
     # The Python example behind this one opens one buffer of each radio, which is for the wall clock.

@@ -57,6 +57,19 @@ def test_exchange_and_constants_of_a_training_run():
     assert "rounds must be at least 7" in fl_app("theory", "exchange", *SMALL, "--set=run.rounds=6", code=2).stderr
 
 
+def test_advice_for_a_config():
+    found = theory("advise", *SMALL, "--set", "air.mode=analog", "--set", "air.noise_std=0.3", "--trial", 5)
+    # The noise is that of the config, divided among three clients.
+    assert found["air_noise_rms"] == pytest.approx(0.1, rel=0.1)
+    assert found["k_m_ratio"] == min(found["ratios"], key=lambda one: one["noise_gain"])["k_m_ratio"]
+    assert found["H"] == min(found["steps"], key=lambda one: one["bound"])["H"]
+    assert found["air_seconds_per_round"] > 0
+    votes = theory("advise", *SMALL, "--trial", 5)
+    assert votes["H"] is None
+    assert votes["s"] > 0
+    assert "k_M/k = " in fl_app("theory", "advise", *SMALL, "--trial", 4).stdout
+
+
 def test_terms_of_theorem_1_for_a_config():
     found = theory("bound", *SMALL, "--set", "air.mode=analog", "--rounds", 2, "--samples", 20)
     assert found["dominates"] in found["terms"]
