@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from fl_app.air import AirSettings, make_air
 from fl_app.air.simulation.levels import reports
@@ -86,3 +87,26 @@ def test_the_ideal_air_delivers_the_mean():
         make_air(settings, 4, 1).uplink(values, np.arange(4), 0).received,
         values.mean(axis=0, dtype=np.float64).astype(np.float32),
     )
+
+
+def quality(name, n_clients, repeats, k=20_000):
+    """Return Spearman's correlation of magnitudes with the mean gradient's, and the update's cosine with it."""
+    rng = np.random.default_rng(1)
+    gradients = (rng.standard_t(3, k) + rng.standard_t(3, (n_clients, k))).astype(np.float32)
+    settings = AirSettings(name="fading", scheme=name, snr_db=20.0, repeats=repeats)
+    scheme = settings.scheme
+    payload = np.stack([scheme.payload_of(row, rng) for row in gradients])
+    received = make_air(settings, n_clients, 1).uplink(payload, np.arange(n_clients), 0).received
+    mean, update = gradients.mean(axis=0), scheme.direction(received)
+    cosine = float(update @ mean / np.linalg.norm(update) / np.linalg.norm(mean))
+    return float(stats.spearmanr(np.abs(received), np.abs(mean)).statistic), cosine
+
+
+@pytest.mark.parametrize("n_clients", [2, 10, 50])
+@pytest.mark.parametrize("repeats", [1, 4])
+def test_magnitudes_of_energies_say_more_of_the_gradient_than_those_of_votes(n_clients, repeats):
+    vote, energy = quality("onebit", n_clients, repeats), quality("energy", n_clients, repeats)
+    assert energy[0] > vote[0] + 0.2  # what FAIR-k sorts by
+    assert energy[1] > vote[1] + 0.05  # what the model moves by
+    if repeats == 1:
+        assert vote[0] < 0.2  # magnitudes of single-look votes are nearly noise
