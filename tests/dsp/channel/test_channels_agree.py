@@ -13,7 +13,7 @@ All simulators are compared on the subcarriers of the server's FFT windows, the 
 import numpy as np
 import pytest
 
-from calibration.virtual import _SharedTones
+from calibration.waves import SharedTones
 from fl_app.air.simulation.path import Path
 from oac_blocks.dsp import Numerology, channel, frame, ofdm
 from oac_blocks.dsp.channel.crystal import Crystal, CrystalSettings
@@ -171,5 +171,5 @@ def test_the_calibrations_tones_are_those_of_a_transmitted_symbol():
     symbol = shared_slot(3, NUM)[client]
     heard = transmit(symbol[None], [link], Receiver(), RATE, np.random.default_rng(1), NOMINAL + 400).samples
     window = ofdm.demodulate(heard[NOMINAL : NOMINAL + NUM.symbol_samples], NUM, EARLY)[0]
-    (direct,) = _SharedTones(layout).of(client, np.array([delay]), taps_of(link).astype(np.complex128))
+    (direct,) = SharedTones(layout).of(client, np.array([delay]), taps_of(link).astype(np.complex128))
     assert error_db(window, direct) < -50

@@ -15,6 +15,7 @@ from tests.support.runs import assert_same_run
 
 VARY = {"air.snr_db": [0, 20], "selection.policy": ["fair-k"]}
 FILES = {f"sweep.{suffix}" for suffix in ("json", "csv", "md", "tex", "png", "svg", "pdf")} | {"index.html"}
+FILES |= {f"sweep-air.{suffix}" for suffix in ("png", "svg", "pdf")}
 
 
 @pytest.fixture
