@@ -68,3 +68,14 @@ def offline(monkeypatch):
 
     monkeypatch.setattr(urllib.request, "urlopen", refuse)
     return attempts
+
+
+@pytest.fixture
+def own_folder(tmp_path, monkeypatch):
+    """Work in an empty folder, and restore torch's number of threads, which a command sets."""
+    import torch
+
+    monkeypatch.chdir(tmp_path)
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)

@@ -10,31 +10,19 @@ import tomllib
 
 import matplotlib.image
 import pytest
-import torch
-from typer.testing import CliRunner
 
 from fl_app.cli.app import app
+from fl_app.cli.theory_command import theory
 from fl_app.config import load_settings
 from fl_app.runs.run_folder import RunFolder
+from tests.support.cli import fl_app
 from tests.support.runs import assert_same_run
+
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 CONTRACT = {"run", "policy", "rounds", "d", "k", "test_accuracy", "mean_aou", "vote_error_rate"}
 CONTRACT |= {"seconds", "air_seconds"}
 PICTURES = ("curves.png", "aou.png", "participation.png", "partition.png")
-
-
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
-def fl_app(*arguments, code=0):
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert code is None or result.exit_code == code, f"{result.stdout}\n{result.stderr}\n{result.exception!r}"
-    return result
 
 
 def test_train_prints_one_json_object_and_leaves_a_whole_run(tiny_options, tmp_path):
@@ -185,10 +173,13 @@ def test_faults_are_said_in_a_sentence(arguments, code, message, tmp_path):
     assert result.stdout == ""
 
 
-@pytest.mark.parametrize("command", [command.name or command.callback.__name__ for command in app.registered_commands])
+def names_of(group):
+    return [(command.name or command.callback.__name__).replace("_", "-") for command in group.registered_commands]
+
+
+@pytest.mark.parametrize("command", names_of(app) + [f"theory {name}" for name in names_of(theory)])
 def test_help_has_an_example(command):
-    command = command.replace("_", "-")
-    assert f"Example: fl_app {command}" in fl_app(command, "--help").stdout
+    assert f"Example: fl_app {command}" in fl_app(*command.split(), "--help").stdout
 
 
 def test_compare_makes_one_table_and_repeats_no_finished_run(tiny_options, tmp_path):

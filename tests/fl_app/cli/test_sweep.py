@@ -7,29 +7,15 @@ import shlex
 import signal
 
 import pytest
-import torch
-from typer.testing import CliRunner
 
-from fl_app.cli.app import app
 from fl_app.runs.run_folder import RunFolder
+from tests.support.cli import fl_app
 from tests.support.processes import FL_APP, assert_all_end, family_of
 from tests.support.runs import assert_same_run
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 SMALL = ["--set=run.rounds=2", "--set=data.limit=60", "--set=data.test_limit=40", "--set=clients.H=1"]
-
-
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
-def fl_app(*arguments, code=0):
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == code, f"{result.stdout}\n{result.stderr}\n{result.exception!r}"
-    return result
 
 
 def test_sweep_prints_one_json_object_and_repeats_no_finished_run(tiny_options, tmp_path):

@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.cli import fl_app
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 PAPER = ("aou", "--d", 800, "--k", 80, "--k-m", 60, "--k0", 15)
 SMALL = [
     *("--set", "data.limit=120", "--set", "data.test_limit=40", "--set", "clients.n=3", "--set", "clients.H=2"),

@@ -6,20 +6,13 @@ import json
 
 import matplotlib.image
 import pytest
-import torch
 
 from fl_app.paper.experiments import EXPERIMENTS, judge_ages, judge_policies, judge_ratios, judge_steps
 from fl_app.paper.reproduce import NAMES, judge_constants, runs_of
 from fl_app.paper.scales import Scale, table_settings
 from tests.support.cli import fl_app
 
-
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 @pytest.mark.parametrize("name", NAMES)
