@@ -22,12 +22,12 @@ def reproduce(
     ] = Scale.SMOKE,
     changes: Set = None,
     as_json: Json = False,
-    out: Annotated[Path | None, typer.Option(help="Folder to write to. Default: runs/NAME-SCALE.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder to write to. Default: runs/paper-SCALE.")] = None,
     jobs: Annotated[int | None, typer.Option(min=0, help="Runs side by side. Default: one for each core.")] = None,
 ) -> None:
     """Make a figure or the table of the paper, a CSV of it, and a sentence: does its claim hold here?
 
-    Run the command again to go on with a stopped series: finished runs are not repeated.
+    Run the command again to go on with a stopped series: finished runs are not repeated, and fig5 draws those of fig4.
 
     Example: fl_app reproduce fig3
 
@@ -37,7 +37,7 @@ def reproduce(
         from fl_app.paper import reproduce as paper
 
         figure = paper.experiment_named(name)
-        folder = out or Path("runs") / f"{name}-{scale.value}"
+        folder = out or Path("runs") / f"paper-{scale.value}"
         if figure is not None:
             from fl_app.runs.sweeps.sweep import jobs_for
 

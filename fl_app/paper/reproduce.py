@@ -24,11 +24,14 @@ Tell = Callable[[str], None]
 
 
 def runs_of(experiment: PaperFigure, scale: Scale, folder: Path, changes: Sequence[str] = ()) -> list[SweepRun]:
-    """Return all runs of an experiment; each has its folder in ``folder``, so that a stopped series goes on."""
+    """Return all runs of an experiment; each has its folder in ``folder``, so that a stopped series goes on.
+
+    Figures that vary the same keys of the same setting share their runs.
+    """
     runs: list[SweepRun] = []
-    for number, trial in enumerate(experiment.trials(scale)):
+    for trial in experiment.trials(scale):
         settings = trial.settings(tuple(changes))
-        path = folder / "runs" / f"trial{number}"
+        path = folder / "runs" / trial.slug
         runs += plan(settings, experiment.vary(scale), SEEDS[scale], path, lambda key, value: f"{key}={value}")
     return runs
 
@@ -38,10 +41,7 @@ def conclude(experiment: PaperFigure, scale: Scale, runs: Sequence[SweepRun], fo
     from fl_app.paper import drawing
 
     trials = experiment.trials(scale)
-    by_trial = {
-        trial.title: [run for run in runs if run.folder.path.parent.name == f"trial{number}"]
-        for number, trial in enumerate(trials)
-    }
+    by_trial = {trial.title: [run for run in runs if run.folder.path.parent.name == trial.slug] for trial in trials}
     points = {title: outcome_of(own, [], folder)["points"] for title, own in by_trial.items()}
     drawing.draw(experiment.kind, experiment.title, by_trial, points, folder / experiment.name)
     _write_rounds(by_trial, folder / f"{experiment.name}.csv")

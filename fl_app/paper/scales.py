@@ -6,6 +6,7 @@ CIFAR-100 and EMNIST take part at the scale ``paper`` only. At ``cpu``, FashionM
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -37,6 +38,11 @@ class TrialSettings:
     title: str
     config: str
     changes: tuple[str, ...] = ()
+
+    @property
+    def slug(self) -> str:
+        """Return the title as the name of a folder."""
+        return re.sub(r"[^a-z0-9.]+", "-", self.title.lower()).strip("-.")
 
     def settings(self, extra: tuple[str, ...] = ()) -> Settings:
         """Return the settings, with further changes."""

@@ -69,8 +69,11 @@ RULES = (
     ),
     Rule(r"fl_app (train|up)\b", SHORT_RUN),
     Rule(
-        r"fl_app compare .*(fashion|compare-|schemes-)", f"{SHORT_RUN} --seeds 1 --policies fair-k", needs=FASHION_MNIST
+        r"fl_app compare .*schemes-",
+        f"{SHORT_RUN} --set clients.n=2 --seeds 1 --policies fair-k",
+        needs=FASHION_MNIST,
     ),
+    Rule(r"fl_app compare .*(fashion|compare-)", f"{SHORT_RUN} --seeds 1 --policies fair-k", needs=FASHION_MNIST),
     Rule(r"fl_app compare", f"{SHORT_RUN} --seeds 1 --policies fair-k,top-k"),
     Rule(
         r"fl_app sweep",
