@@ -71,6 +71,8 @@ def main(runs: Path) -> None:
         shutil.copy(runs / scheme / "compare.json", OUT / f"{scheme}.json")
     print("\n".join(text for _, text in sorted(lines)))
     draw_air_time(curves, OUT / "air", styles=styles)
+    one_policy = {label: seeds for label, seeds in curves.items() if label.endswith(", fair-k")}
+    draw_air_time(one_policy, OUT / "fair-k", styles={label: styles[label] for label in one_policy})
 
 
 if __name__ == "__main__":

@@ -117,11 +117,25 @@ def draw_air_time(
     bool
         False if no run has both a test and time on the air: nothing is drawn then.
     """
+    figure = air_time_figure(runs, styles)
+    if figure is None:
+        return False
+    for suffix in suffixes:
+        metadata = {"Date": None} if suffix == "svg" else None
+        figure.savefig(stem.with_suffix(f".{suffix}"), dpi=DPI, metadata=metadata)
+    return True
+
+
+def air_time_figure(
+    runs: Mapping[str, Sequence[Sequence[RoundFigures]]], styles: Mapping[str, Style] | None = None
+) -> Figure | None:
+    """Return the figure of `draw_air_time`; None if there is nothing to draw."""
     has_accuracy = any(row.test_accuracy is not None for seeds in runs.values() for rows in seeds for row in rows)
     curves = {label: over_air_time(seeds, has_accuracy) for label, seeds in runs.items()}
     if not any(seconds.size for seconds, _ in curves.values()):
-        return False
+        return None
     figure, axes = _canvas(1)
+    figure.set_layout_engine("constrained")  # it makes room for the legend, whose size depends on the labels
     figure.set_size_inches(7.0, 4.2 + 0.11 * len(curves))
     for number, (label, (seconds, values)) in enumerate(curves.items()):
         own = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
@@ -133,10 +147,7 @@ def draw_air_time(
     axes[0].grid(alpha=0.15, which="minor")
     if len(curves) > 1:
         figure.legend(*axes[0].get_legend_handles_labels(), ncols=3, loc="outside lower center", fontsize="small")
-    for suffix in suffixes:
-        metadata = {"Date": None} if suffix == "svg" else None
-        figure.savefig(stem.with_suffix(f".{suffix}"), dpi=DPI, metadata=metadata)
-    return True
+    return figure
 
 
 def over_air_time(

@@ -7,7 +7,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from fl_app.runs.figures import draw_air_time, over_air_time
+from fl_app.runs.figures import air_time_figure, draw_air_time, over_air_time
 from tests.fl_app.runs.test_metrics import ROW
 
 
@@ -46,3 +46,12 @@ def test_figure_is_drawn_in_all_formats_and_by_loss_where_there_is_no_accuracy(t
 def test_an_air_that_counts_no_time_has_no_figure(tmp_path):
     assert not draw_air_time({"own": [rounds([0.0, 0.0], [0.1, 0.2])]}, tmp_path / "air")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("lines", [2, 15])
+def test_the_legend_covers_neither_the_curves_nor_the_labels_of_the_axis(lines):
+    runs = {f"scheme {number}, a policy": [rounds([0.1, 0.01], [0.1, 0.2])] for number in range(lines)}
+    figure = air_time_figure(runs)
+    figure.draw_without_rendering()
+    (axes,), (legend,) = figure.axes, figure.legends
+    assert not legend.get_window_extent().overlaps(axes.get_tightbbox())
