@@ -10,6 +10,8 @@ the majority vote (``fsk_mv``), whose pairs and copies this module shares. ``bou
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -48,28 +50,27 @@ def encode(
     *lead, k = entries.shape
     symbols = fsk_mv.symbols_needed(k, num, repeats)
     pairs = symbols * num.votes_per_symbol
-    if repeats > 1 or k < pairs:
+    if repeats > 1:
         placed = np.zeros((*lead, pairs), np.float32)
-        where = slice(k) if repeats == 1 else fsk_mv.pair_positions(k, num, repeats)
-        placed[..., where] = entries if repeats == 1 else entries[..., None, :]
-        entries = placed
-    flat = entries.reshape(-1)
-    sent = np.abs(flat)
+        placed[..., fsk_mv.pair_positions(k, num, repeats)] = entries[..., None, :]
+        entries, k = placed, pairs
+    sent = np.abs(entries)
     sent *= np.float32(scale)
-    sent = _phases(flat.size, rng) * np.sqrt(sent, out=sent)
-    negative = flat < 0
-    grid = np.empty((*lead, symbols, num.active_subcarriers), np.complex64)
-    both = grid.reshape(-1, 2)
-    np.multiply(sent, ~negative, out=both[:, 0])
-    np.multiply(sent, negative, out=both[:, 1])
-    return grid
+    sent = _phases(entries.shape, rng) * np.sqrt(sent, out=sent)
+    negative = entries < 0
+    both = np.empty((*lead, pairs, 2), np.complex64)
+    both[..., k:, :] = 0
+    np.multiply(sent, ~negative, out=both[..., :k, 0])
+    np.multiply(sent, negative, out=both[..., :k, 1])
+    return both.reshape(*lead, symbols, num.active_subcarriers)
 
 
-def _phases(count: int, rng: np.random.Generator | None) -> npt.NDArray[np.complex64]:
-    """Return random QPSK symbols of unit energy, or the same one ``count`` times."""
+def _phases(shape: tuple[int, ...], rng: np.random.Generator | None) -> npt.NDArray[np.complex64]:
+    """Return random QPSK symbols of unit energy, or the same one everywhere."""
     if rng is None:
-        return np.full(count, _QPSK[0])
-    return np.take(_QPSK, np.frombuffer(generator("rng", rng).bytes(count), np.uint8) & np.uint8(3), mode="clip")
+        return np.full(shape, _QPSK[0])
+    drawn = np.frombuffer(generator("rng", rng).bytes(math.prod(shape)), np.uint8) & np.uint8(3)
+    return np.take(_QPSK, drawn, mode="clip").reshape(shape)
 
 
 def detect(grid: npt.ArrayLike, k: int, num: Numerology, scale: float, repeats: int = 1) -> npt.NDArray[np.float32]:

@@ -34,6 +34,14 @@ def test_what_one_client_sends_is_what_the_server_reads(k, repeats, scale, seed)
     np.testing.assert_allclose(received, values, rtol=1e-4, atol=1e-5 * np.abs(values).max())
 
 
+def test_every_number_of_entries_is_read_as_it_was_sent():
+    rng = np.random.default_rng(1)
+    values = rng.standard_normal(5000).astype(np.float32)
+    for k in range(1, 5001):
+        received = energy.detect(energy.encode(values[:k], NUM, rng, 1.0), k, NUM, 1.0)
+        assert np.allclose(received, values[:k], rtol=1e-5, atol=1e-6), k
+
+
 @pytest.mark.parametrize("repeats", [1, 3])
 def test_an_entry_has_its_energy_on_the_tone_of_its_sign_with_one_of_four_phases(repeats):
     values = np.float32([4, -0.25, 0, 9, -1])
