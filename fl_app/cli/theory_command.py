@@ -44,14 +44,11 @@ def aou(
 
     Example: fl_app theory aou --d 800 --k 80 --k-m 60 --k0 15 --simulate
     """
-    with clear_errors():
+    with clear_errors(), wrong_options():
         from fl_app.theory import aou as ages
         from fl_app.theory.exchange import Exchange
 
-        try:
-            exchange = Exchange(d, k, k_m, k0)
-        except ValueError as error:
-            raise ConfigError(str(error)) from None
+        exchange = Exchange(d, k, k_m, k0)
         found: dict[str, AgeDistribution | None] = {"lemma1": None, "limit": ages.limit(exchange)}
         if ages.fits(exchange):
             found["lemma1"] = ages.lemma1(exchange)
@@ -103,7 +100,7 @@ def noise(
 
     Example: fl_app theory noise --s 0,0.3,1 --rho 0.1 --rounds 600
     """
-    with clear_errors():
+    with clear_errors(), wrong_options():
         from fl_app.theory import accumulation
 
         try:
@@ -293,6 +290,15 @@ def show(as_json: bool, found: dict[str, Any], names: dict[str, str]) -> None:
     for key, name in names.items():
         table.add_row(name, "-" if found[key] is None else f"{found[key]:.4g}")
     Console().print(table)
+
+
+@contextmanager
+def wrong_options() -> Iterator[None]:
+    """Report a number that a formula does not allow as a wrong option; all numbers come from the command line."""
+    try:
+        yield
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
 
 
 @contextmanager

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from fl_app.air.base import Air, Unseen, Uplink
 from fl_app.air.live.flow_bursts import CarriedBurst, uplink_in_bursts
 from fl_app.air.live.flow_messages import Decision
+from fl_app.air.scales import scale_of_reports
 from fl_app.air.settings import AirSettings
-from fl_app.air.simulation.levels import LEAST_RMS
 from fl_app.link.radio_bench import RadioBench
 from oac_blocks.errors import OacError
 from oac_blocks.rounds.delivery import Delivery, DeliveryRules
@@ -111,10 +111,7 @@ class RadioAir(Air):
 
     def _common_scale(self, clients: Collection[int]) -> float:
         """Return the scale of all clients, from what they report of their entries; 1 for votes."""
-        if not self.scheme.scaled:
-            return 1.0
-        rms, peak = self._clients.levels(clients)
-        return self.scheme.common_scale(np.maximum(rms, LEAST_RMS), np.maximum(peak, LEAST_RMS))
+        return scale_of_reports(self.scheme, *self._clients.levels(clients)) if self.scheme.scaled else 1.0
 
     def _burst(self, t: int, clients: Collection[int], first: int, stop: int, scale: float) -> Decision:
         self._started = time.monotonic()

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from fl_app.air.simulation.levels import reports
+from fl_app.air.scales import reports
 from fl_app.config import ConfigError, Settings, check
 from fl_app.core.streams import stream
 from fl_app.link.caller import Result, Welcome, Work

@@ -14,12 +14,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from fl_app.runs.figures import COLOURS, DASHES, DPI
+from fl_app.runs.sweeps.figure import SUFFIXES
 from fl_app.runs.sweeps.plan import SweepRun, value_text_of
 
 if TYPE_CHECKING:
     from fl_app.theory.aou import AgeDistribution
 
-SUFFIXES = ("png", "svg", "pdf")
 Runs = Mapping[str, Sequence[SweepRun]]  # by the title of the trial
 
 

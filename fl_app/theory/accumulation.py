@@ -75,15 +75,12 @@ class Accumulated:
     stale_error : float
         Mean square of the difference between the gradient and its stale copy, in units of the gradient's power; 0 for
         a constant gradient.
-    exchanged : float
-        Share of the magnitude set that is new in a round.
     """
 
     noise_gain: float
     mean_age: float
     blind_gain: float
     stale_error: float
-    exchanged: float
 
 
 @dataclass(frozen=True)
@@ -110,20 +107,6 @@ class NoiseGain:
 def blind_noise_gain(mean_age: float) -> float:
     """Return the noise gain of a selection that does not look at the noise."""
     return 1 + 2 * real("mean_age", mean_age, 0.0)
-
-
-def round_robin_noise_gain(rho: float, rounds: int | None = None) -> float:
-    """Return the noise gain of round robin: 1/rho, or less if fewer than 1/rho rounds are played.
-
-    Parameters
-    ----------
-    rho : float
-        Share of the entries in a round, k/d.
-    rounds : int, optional
-        The horizon; default: many rounds.
-    """
-    period = 1 / real("rho", rho, 0.0, 1.0, open_low=True)
-    return period if rounds is None else min(period, float(integer("rounds", rounds, 1)))
 
 
 def noise_gain(policy: str, setting: Setting) -> NoiseGain:
@@ -213,8 +196,7 @@ def simulate(policy: str, setting: Setting, *, d: int = 20_000, walk: float = 0.
     gradient = s * rng.standard_t(3, d)
     noise, stale, total = np.zeros(d), np.zeros(d), np.zeros(d)
     age, selected = np.zeros(d, np.int32), np.arange(d)
-    ages = errors = exchanges = 0.0
-    largest = np.zeros(d, np.bool_)
+    ages = errors = 0.0
     for t in range(rounds):
         if walk and t:
             gradient = np.sqrt(1 - walk**2) * gradient + walk * s * rng.standard_t(3, d)
@@ -224,11 +206,7 @@ def simulate(policy: str, setting: Setting, *, d: int = 20_000, walk: float = 0.
         age = update_age(age, selected)
         ages += float(age.mean())
         errors += float(np.mean((gradient - stale) ** 2))
-        memory = stale + noise
-        now = _largest(memory, max(1, k_m))
-        exchanges += float(np.count_nonzero(now & ~largest)) / np.count_nonzero(now) if t else 0.0
-        largest = now
-        selected = chooser.next(memory, age)
+        selected = chooser.next(stale + noise, age)
     mean_age = ages / rounds
     power = float(np.mean(gradient**2))
     return Accumulated(
@@ -236,11 +214,4 @@ def simulate(policy: str, setting: Setting, *, d: int = 20_000, walk: float = 0.
         mean_age=mean_age,
         blind_gain=blind_noise_gain(mean_age),
         stale_error=errors / rounds / power if power else 0.0,
-        exchanged=exchanges / max(1, rounds - 1),
     )
-
-
-def _largest(values: Floats, count: int) -> npt.NDArray[np.bool_]:
-    mask = np.zeros(values.size, np.bool_)
-    mask[np.argpartition(np.abs(values), values.size - count)[values.size - count :]] = True
-    return mask

@@ -95,7 +95,7 @@ def lemma1(exchange: Exchange) -> AgeDistribution:
     lives = np.array(survivors[:-1] if survivors[-1] <= _LEAST_TAIL else survivors)
     # A start has probability s = pi_A (1 - p_2) + pi_M p_1. The rest of the vector sums up to 1 with it.
     share_m = exchange.k_m / d
-    by_age = 1 - p2 * lives.sum()  # of the starts, those that end by their age
+    by_age = 1 - p2 * lives.sum()  # share of stale entries that are refreshed for their age, not their magnitude
     # pi_A = s * by_age and pi_A + pi_M + s * sum(lives) = 1
     start = (1 - share_m) / (by_age + lives.sum())
     pmf = np.concatenate(([1 - start * lives.sum()], start * lives))

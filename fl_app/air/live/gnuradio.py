@@ -18,7 +18,7 @@ from fl_app.air.live import flow_messages
 from fl_app.air.live.flow_bursts import CarriedBurst, ballots_of_all, uplink_in_bursts
 from fl_app.air.live.gnuradio_process import FlowgraphAir, FlowgraphError, FlowgraphProcess
 from fl_app.air.live.loopback_settings import loopback_settings
-from fl_app.air.simulation.levels import common_scale
+from fl_app.air.scales import common_scale
 from oac_blocks.bench.flows.endpoints import Endpoints
 
 

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from fl_app.air.base import Air, Unseen, Uplink
 from fl_app.air.live.flow_bursts import MAX_CLIENTS, CarriedBurst, ballots_of_all, uplink_in_bursts
 from fl_app.air.payload import check_payload
+from fl_app.air.scales import common_scale
 from fl_app.air.settings import AirSettings
-from fl_app.air.simulation.levels import common_scale
 from oac_blocks.bench.threads.bench import Bench, BenchError, RoundOutcome
 from oac_blocks.bench.threads.plan import bearable_offset_samples
 from oac_blocks.bench.threads.radios import Alignment, RadioPlan, align

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compute the clients' transmit scale and the receiver's noise power in a round.
-
-All clients of a scaled scheme multiply by one scale, such that a typical entry has unit energy on a subcarrier. A
-client reports the RMS and the peak of its entries when it is ready, and the server's "go" carries the scale. These are
-a few numbers over the control link, and nothing is kept from round to round.
-"""
+"""Compute the levels of a simulated round: the clients' transmit scale and the receiver's noise power."""
 
 from __future__ import annotations
 
@@ -14,10 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fl_app.air.scales import LEAST_RMS, common_scale, reports
 from fl_app.air.settings import AirSettings
-from oac_blocks.dsp.waveform.schemes import Scheme
 
-LEAST_RMS = 1e-30  # RMS assumed for entries that are all zero; the noise on them then vanishes too
 _LEAST_RMS_TO_NOISE = 1e-6  # smallest RMS in units of noise_std; float32 would overflow below it
 
 
@@ -59,20 +53,6 @@ def analog_levels(settings: AirSettings, entries: npt.NDArray[Any], mean_gain: f
         sample_noise = 0.0 if settings.snr_db is None else 10 ** (-settings.snr_db / 10)
     subcarrier_noise = sample_noise * _gathering(settings)
     return Levels(scale, sample_noise, subcarrier_noise, float(np.sqrt(subcarrier_noise / 2)) / to_entry)
-
-
-def common_scale(scheme: Scheme, payload: npt.NDArray[Any]) -> float:
-    """Return the scale that all clients apply to these payloads (participants, k); 1 for votes."""
-    return scheme.common_scale(*reports(payload)) if scheme.scaled else 1.0
-
-
-def reports(
-    entries: npt.NDArray[Any], least: float = LEAST_RMS
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return what clients report of their entries (participants, k): RMS, summed in float64, and largest magnitude."""
-    squares = [float(np.einsum("i,i->", row, row, dtype=np.float64)) / row.size for row in entries]
-    peaks = [max(float(row.max()), -float(row.min())) for row in entries]
-    return np.maximum(np.sqrt(squares), least), np.maximum(peaks, least)
 
 
 def _gathering(settings: AirSettings) -> float:

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from fl_app.air import AirSettings, make_air
-from fl_app.air.simulation.levels import reports
+from fl_app.air.scales import reports
 from oac_blocks.dsp.bounds import energy_variance
 from oac_blocks.dsp.waveform.schemes.energies import PEAK_ENERGY
 

@@ -7,8 +7,9 @@ from scipy import stats
 
 from fl_app.air import AirSettings
 from fl_app.air.pilots import residual_cfo_hz
+from fl_app.air.scales import reports
 from fl_app.air.simulation.gains import draw_flat_gains, mean_gain
-from fl_app.air.simulation.levels import analog_levels, reports
+from fl_app.air.simulation.levels import analog_levels
 from oac_blocks.dsp.channel import fading
 from oac_blocks.dsp.channel.crystal import walk_path_ppm
 from oac_blocks.dsp.channel.noise import complex_gaussian

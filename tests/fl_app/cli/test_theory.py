@@ -39,6 +39,8 @@ def test_ages_of_a_model_that_is_too_large_for_lemma_1():
     assert found["limit"]["mean"] > 0
     result = fl_app("theory", "aou", "--d", 800, "--k", 500, "--k-m", 60, "--k0", 15, code=2)
     assert "k must be at most d / 2 = 400" in result.stderr
+    huge = ("theory", "aou", "--d", 10**9, "--k", 10**8, "--k-m", 10**7, "--k0", 10, "--simulate")
+    assert "d must be at most 10,000,000 for a simulation" in fl_app(*huge, code=2).stderr
 
 
 def test_noise_of_all_policies():
@@ -48,6 +50,7 @@ def test_noise_of_all_policies():
     assert gains["fair-k", 0.75][0] < gains["fair-k", 0.25][0]
     assert gains["top-k", None] == []
     assert "fair-k" in fl_app("theory", "noise").stdout
+    assert "rho must be" in fl_app("theory", "noise", "--rho", "2", code=2).stderr
     assert "--s must be numbers" in fl_app("theory", "noise", "--s", "a", code=2).stderr
 
 

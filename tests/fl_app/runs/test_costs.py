@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a round costs besides time: the energy of a client and the bandwidth."""
+"""Every round reports the energy that a client transmits, and the bandwidth that the round occupies."""
 
 import numpy as np
 import pytest

@@ -11,7 +11,7 @@ from fl_app.theory.trajectory import estimate
 
 
 class _Server:
-    """What the meter reads of a server: g, d and the policy's sizes."""
+    """Hold the parts of a server that the meter reads: g, d and the policy with its k and k_M."""
 
     def __init__(self, d, k, k_m):
         self.d, self.g = d, np.zeros(d, np.float32)
