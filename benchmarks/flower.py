@@ -8,15 +8,15 @@ runs ``flower_peer.py``, which uses no code of this project.
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
 import tempfile
-import venv
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
+
+from benchmarks.environments import environment
 
 REQUIREMENT = "flwr[simulation]==1.41.0"
 ROUNDS = 14
@@ -34,18 +34,6 @@ class Measured:
     cpus_per_client: float
 
 
-def environment() -> Path:
-    """Return the folder of the virtual environment with Flower; make it if it is missing."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = cache / "gr-oac" / "flower-venv"
-    done = folder / REQUIREMENT.replace("/", "-")
-    if not done.exists():
-        venv.create(folder, with_pip=True, clear=True)
-        subprocess.run([folder / "bin" / "python", "-m", "pip", "install", "--quiet", REQUIREMENT], check=True)
-        done.touch()
-    return folder
-
-
 def measure(n_clients: int, entries: int, console: Console) -> Measured:
     """Return the best of all settings for clients that each receive and return one float32 array of ``entries``."""
     every = []
@@ -60,7 +48,7 @@ def measure(n_clients: int, entries: int, console: Console) -> Measured:
 
 def seconds_of(engine: str, n_clients: int, cpus_per_client: float, entries: int) -> list[float]:
     """Return the seconds of each round after the first ones."""
-    python, peer = environment() / "bin" / "python", Path(__file__).with_name("flower_peer.py")
+    python, peer = environment("flower", [REQUIREMENT]) / "bin" / "python", Path(__file__).with_name("flower_peer.py")
     # The path must be short, as sockets lie below it. Ray's helpers may still write when the run is over.
     with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True) as folder:
         arguments = [engine, str(n_clients), str(cpus_per_client), str(entries), str(ROUNDS), folder]

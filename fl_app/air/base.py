@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from fl_app.air.observed import Observation
 from oac_blocks.dsp.checks import require
 from oac_blocks.dsp.waveform.schemes import Scheme
 
@@ -53,6 +54,10 @@ class Uplink:
     pmepr_db: float | None = None
     of_heard: npt.NDArray[np.bool_] | None = None
     client_seconds: float | None = None
+
+    def of_someone(self) -> npt.NDArray[np.float32] | None:
+        """Return the received values; None if no client was heard, so that they are noise alone."""
+        return self.received if self.heard.size else None
 
     def entries_of_heard(self) -> npt.NDArray[np.bool_]:
         """Return which entries (k,) hold the payloads of the clients heard and of no other client.
@@ -122,6 +127,10 @@ class Air(ABC):
         Uplink
             The received values, and the numbers of the clients that were heard.
         """
+
+    def observe(self) -> Observation | None:
+        """Describe the last round for displays; None if this air has nothing to tell. This changes nothing."""
+        return None
 
     def state(self) -> dict[str, Any]:
         """Return the state that a resumed run needs, as JSON values: drifted clocks, for example."""

@@ -14,6 +14,7 @@ from fl_app.air.pilots import residual_cfo_hz
 from fl_app.air.settings import AirSettings
 from oac_blocks.dsp.checks import integer
 from oac_blocks.dsp.waveform.frame import FrameLayout
+from oac_blocks.dsp.waveform.numerology import Numerology
 
 _TIMING_SIGMAS = 4  # standard deviations of the arrival jitter that must fit into the prefix as well
 _LARGEST_TURN_RAD = 0.5  # largest phase rotation of a client over an analog burst by its residual CFO: cos(0.5) = 0.88
@@ -82,8 +83,13 @@ def air_time(bursts: list[Burst]) -> tuple[int, float]:
 def payload_times_samples(layout: FrameLayout, settings: AirSettings) -> npt.NDArray[np.float64]:
     """Return the samples from the beginning of a burst to the middle of the FFT window of each payload symbol."""
     num = layout.num
-    window_middle = num.cp_samples - early_samples(settings) + num.fft_size / 2
+    window_middle = window_middle_samples(num, early_samples(settings))
     return np.flatnonzero(~layout.is_sync()) * num.symbol_samples + window_middle
+
+
+def window_middle_samples(num: Numerology, early_samples: int) -> float:
+    """Return the samples from the beginning of a symbol to the middle of the server's FFT window in it."""
+    return num.cp_samples - early_samples + num.fft_size / 2
 
 
 def layout(k: int, settings: AirSettings) -> FrameLayout:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from fl_app.air.base import Unseen, Uplink
 from fl_app.air.bursts import air_time, plan
+from fl_app.air.observed import MOST_TONES, Observation, in_db
 from fl_app.air.simulation.clipping import clip_entries
 from fl_app.air.simulation.gains import draw_flat_gains, mean_gain
 from fl_app.air.simulation.levels import analog_levels, energy_levels, levels_of
@@ -30,6 +31,8 @@ Formula = Callable[["FadingAir", npt.NDArray[Any], npt.NDArray[np.int64], int], 
 class FadingAir(SimulatedAir):
     """Compute the uplink by formulas; they ignore ``profile``, clocks, timing and converter."""
 
+    _seen = Observation()  # of the last round
+
     def uplink(self, payload: npt.NDArray[Any] | Unseen, clients: npt.NDArray[np.int64], t: int) -> Uplink:
         values, clients = self.check(payload, clients, t)
         formula = FORMULAS.get(self.scheme.name, FadingAir._subcarriers)
@@ -37,13 +40,19 @@ class FadingAir(SimulatedAir):
         received = clip_entries(received, self.settings.clip_level)
         return Uplink(received, clients, *air_time(plan(values.shape[1], self.settings)))
 
+    def observe(self) -> Observation | None:
+        return self._seen
+
     def _mean(
         self, entries: npt.NDArray[np.float32], clients: npt.NDArray[np.int64], t: int
     ) -> npt.NDArray[np.float32]:
         levels = analog_levels(self.settings, entries, mean_gain(self.settings, "flat"))
         total = np.zeros(entries.shape[1], np.float32)
-        for row, client in zip(entries, clients, strict=True):
-            total += draw_flat_gains(1, self.settings, stream(self.seed, "air gain", t, int(client))) * row
+        numbers = clients.tolist()
+        h = [draw_flat_gains(1, self.settings, stream(self.seed, "air gain", t, client)) for client in numbers]
+        for row, gain in zip(entries, h, strict=True):
+            total += gain * row
+        self._seen = Observation(tuple(numbers), power_db=in_db(np.square(np.concatenate(h))))
         # Two entries share a subcarrier: its real and its imaginary part.
         pairs = self._noise(-(-len(total) // 2), 2 * levels.entry_noise_std**2, t)
         total += pairs.view(np.float32)[: len(total)]
@@ -78,8 +87,11 @@ class FadingAir(SimulatedAir):
         """Return the difference of two tones' energies, averaged over the copies, for the energies (N, k) sent."""
         exponential = self.settings.fading == "rayleigh" and self.settings.noise_alpha == 2
         draw = self._exponential_energies if exponential else self._energies
-        copies = self.settings.repeats
-        return (draw(plus, noise_power, t, 0) - draw(minus, noise_power, t, 1)) / np.float32(copies)
+        copies = np.float32(self.settings.repeats)
+        energy_plus, energy_minus = draw(plus, noise_power, t, 0), draw(minus, noise_power, t, 1)
+        some = np.stack([energy_plus[:MOST_TONES], energy_minus[:MOST_TONES]]) / copies
+        self._seen = Observation(energies=some)
+        return (energy_plus - energy_minus) / copies
 
     def _exponential_energies(
         self, sent: npt.NDArray[Any], noise_power: float, t: int, tone: int

@@ -46,16 +46,6 @@ class Path:
         rates_ppm, _ = clock_rates_ppm([self.link], self.sample_rate_hz, samples, rng)
         return taps * np.complex64(self.carrier), rates_ppm[0]
 
-    def before(self, seconds: float, unseen_samples: float) -> Path:
-        """Return the path as it was some seconds earlier, at one moment: the clock has no time to drift.
-
-        The oscillator had not yet rotated by its offset times this time. The delay was shorter by ``unseen_samples``.
-        """
-        turn = np.exp(-2j * np.pi * self.link.cfo_hz * seconds)
-        delay = self.link.delay_samples - unseen_samples
-        link = dataclasses.replace(self.link, delay_samples=delay, clock_ppm=0.0, clock_walk_ppm=0.0)
-        return dataclasses.replace(self, link=link, carrier=complex(self.carrier * turn))
-
 
 def draw_echoes(
     settings: AirSettings, seed: int, where: tuple[int, ...], purpose: str = "air echoes"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from fl_app.air.simulation.precoding import Precoding
 from fl_app.air.simulation.threads import in_order
 from oac_blocks.dsp.waveform import ofdm
 from oac_blocks.dsp.waveform.numerology import Numerology
@@ -25,12 +26,13 @@ class PeakMeter:
         self._seen: list[npt.NDArray[np.complex64]] = []
         self._left = _SYMBOLS_A_ROUND
 
-    def look_at(self, grid: npt.NDArray[np.complex64]) -> None:
-        """Take symbols that are spread evenly over a grid (symbols, active)."""
+    def look_at(self, grid: npt.NDArray[np.complex64], precoding: Precoding | None = None) -> None:
+        """Take symbols that are spread evenly over a grid (symbols, active), as the client's precoding sends them."""
         take = min(self._share, self._left, len(grid))
         if take == 0:
             return
-        self._seen.append(grid[np.arange(take) * len(grid) // take])
+        rows = np.arange(take) * len(grid) // take
+        self._seen.append(grid[rows] if precoding is None else precoding.apply(grid, rows))
         self._left -= take
 
     def db(self) -> float | None:

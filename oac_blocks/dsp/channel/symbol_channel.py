@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oac_blocks.dsp.channel.multiple_access import Link, positions_at
+from oac_blocks.dsp.channel.symbol_borders import Borders
 from oac_blocks.dsp.checks import integer
 from oac_blocks.dsp.waveform import ofdm
 from oac_blocks.dsp.waveform.frame import FrameLayout
@@ -36,6 +37,7 @@ _HIGHEST_FREQUENCY = 0.4  # highest frequency of the band in cycles per sample; 
 _PIECE_SYMBOLS = 64  # symbols in a piece: its arrays stay in the cache, and a clock keeps its rate for this long
 _SERIES_ERROR = 1e-4  # relative error of the series, -80 dB
 LONGEST_SERIES = 6
+_MOST_DRIFT_AT_BORDERS_RAD = 0.05  # largest drift within half a window for which the delay at a border is constant
 _WANDERING_RAD = 1e-4  # largest phase, in rad, by which a walking clock may rotate a tone within half a piece
 
 
@@ -48,13 +50,15 @@ class Seen:
     per_symbol: ComplexArray  # (piece, active): rotations from a piece's middle to its other symbols
     # (LONGEST_SERIES, active): a tone's rotation per sample, divided by the order of the series term.
     drift: ComplexArray
+    borders: Borders | None = None  # what else is in the windows of a client whose symbols do not cover them
 
 
 class SymbolChannel:
     """The channel of one burst; it arrives at ``nominal_samples``, and windows begin ``early_samples`` early."""
 
-    def __init__(self, layout: FrameLayout, nominal_samples: int, early_samples: int) -> None:
+    def __init__(self, layout: FrameLayout, nominal_samples: int, early_samples: int, *, borders: bool = False) -> None:
         num = layout.num
+        self.borders = borders  # clients with borders in or near the windows count as seen, with a correction
         self.layout, self.nominal_samples = layout, integer("nominal_samples", nominal_samples, 0)
         self.early_samples = integer("early_samples", early_samples, 0, num.cp_samples)
         # Position of the window's middle in its symbol.
@@ -66,11 +70,16 @@ class SymbolChannel:
         self._frequencies_rad = 2 * np.pi * num.subcarrier_frequencies()
 
     def seen(
-        self, links: Sequence[Link], taps: Sequence[ComplexArray], rates_ppm: npt.NDArray[np.float64]
+        self,
+        links: Sequence[Link],
+        taps: Sequence[ComplexArray],
+        rates_ppm: npt.NDArray[np.float64],
+        undone_ppm: npt.NDArray[np.float64] | None = None,
     ) -> list[Seen | None]:
         """Return the factors of each path for impulse responses (taps,) and clock rates (N, steps).
 
-        The entry is ``None`` for a client whose symbols do not cover the windows.
+        ``undone_ppm`` (N,) are clock rates whose drift since the beginning of the burst the clients' payloads undo. The
+        entry is ``None`` for a client whose symbols do not cover the windows.
         """
         num = self.layout.num
         low, high = 1e-6 * rates_ppm.min(axis=1), 1e-6 * rates_ppm.max(axis=1)
@@ -80,21 +89,43 @@ class SymbolChannel:
         symbol_starts = num.symbol_samples * self._symbols + self.middle_samples
         lead = positions_at(arrival, rates_ppm, self.nominal_samples + symbol_starts) - symbol_starts
         wandering_rad = (high - low) * np.pi * num.symbol_samples * _PIECE_SYMBOLS / 4
-        whole = (wandering_rad <= _WANDERING_RAD) & self._shows(lead[:, -2:], np.array([len(own) for own in taps]))
+        steady = wandering_rad <= _WANDERING_RAD
+        whole = self._shows(lead[:, -2:], np.array([len(own) for own in taps]))
 
         turning = cfo_rad[:, None] * (self.nominal_samples + symbol_starts[:-2])
         turns = np.exp(1j * (lead[:, :-2, None] * self._frequencies_rad + turning[..., None])).astype(np.complex64)
         drift = 1j * (self._frequencies_rad * rate[:, None] + cfo_rad[:, None])
-        per_symbol = _powers(np.exp(num.symbol_samples * drift))
+        left = drift
+        if undone_ppm is not None:
+            undone = -1j * self._frequencies_rad * (1e-6 * undone_ppm[:, None])
+            left = drift + undone
+            pieces = len(self.pieces)
+            turns[:, :pieces] *= np.exp(undone[:, None] * symbol_starts[:pieces, None]).astype(np.complex64)
+        per_symbol = _powers(np.exp(num.symbol_samples * left))
         per_order = (drift[:, None] / np.maximum(1, np.arange(LONGEST_SERIES))[:, None]).astype(np.complex64)
         for own, response, client_rate in zip(turns, taps, rate, strict=True):
             own *= self._response(response, float(client_rate))
-        return [
-            Seen(turns[i], per_symbol[i], per_order[i])
-            if whole[i] and series_length(self.largest_drift_rad(link)) <= LONGEST_SERIES
-            else None
-            for i, link in enumerate(links)
-        ]
+        seen: list[Seen | None] = []
+        for i, link in enumerate(links):
+            largest_rad = self.largest_drift_rad(link)
+            borders = None
+            if not whole[i] and self.borders and largest_rad <= _MOST_DRIFT_AT_BORDERS_RAD:
+                borders = self._borders(link, taps[i], rates_ppm[i], float(rate[i]), float(cfo_rad[i]))
+            can_add = steady[i] and series_length(largest_rad) <= LONGEST_SERIES and (whole[i] or borders is not None)
+            seen.append(Seen(turns[i], per_symbol[i], per_order[i], borders) if can_add else None)
+        return seen
+
+    def _borders(
+        self, link: Link, taps: ComplexArray, rates_ppm: npt.NDArray[np.float64], rate: float, cfo_rad: float
+    ) -> Borders | None:
+        """Return the corrections at the borders; ``None`` if too much of other symbols is in the windows."""
+        starts = self.layout.num.symbol_samples * np.arange(self.layout.symbols)
+        at = starts + self.middle_samples
+        arrival = np.array([link.arrival_samples()])
+        leads = positions_at(arrival, rates_ppm[None], self.nominal_samples + at)[0] - at
+        phase_rad = cfo_rad * (self.nominal_samples + starts)
+        borders = Borders(self.layout, self.early_samples, taps, leads, rate, phase_rad, cfo_rad)
+        return borders if borders.can_correct() else None
 
     def _shows(self, ends: npt.NDArray[np.float64], taps: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return whether all borders are outside the windows; ``ends`` (N, 2): leads in the first and last one."""
@@ -130,18 +161,31 @@ class SymbolSum:
         largest = max(map(channel.largest_drift_rad, links), default=0.0)
         terms = min(series_length(largest), LONGEST_SERIES)
         self._channel, self._is_empty = channel, True
+        self._at_borders: ComplexArray | None = None
         self._sums = np.zeros((terms, layout.symbols, layout.num.active_subcarriers), np.complex64)
 
-    def add(self, payload: ComplexArray, sync: ComplexArray, seen: Seen) -> None:
-        """Add a client's payload (payload_symbols, active), with its sync symbol (active,) in front of each group."""
+    def add(self, payload: ComplexArray, sync: ComplexArray, seen: Seen, precoding: ComplexArray | None = None) -> None:
+        """Add a client's payload (payload_symbols, active), with its sync symbol (active,) in front of each group.
+
+        ``precoding`` (active,) are factors by which the client multiplies the subcarriers of its payload.
+        """
         self._is_empty = False
-        for (frame_rows, payload_rows), turns in zip(self._channel.pieces, seen.turns, strict=False):
+        of_pieces = seen.turns[: len(self._channel.pieces)]
+        if precoding is not None:
+            of_pieces = of_pieces * precoding
+        for (frame_rows, payload_rows), turns in zip(self._channel.pieces, of_pieces, strict=True):
             rows = payload[payload_rows]
             first = _PIECE_SYMBOLS // 2 - len(rows) // 2
             turned = seen.per_symbol[first : first + len(rows)] * turns
             turned *= rows
             self._add(frame_rows, turned, seen)
         self._add(self._channel.sync_symbols, seen.turns[len(self._channel.pieces) :] * sync, seen)
+
+    def add_borders(self, sent: ComplexArray, sync: ComplexArray, borders: Borders) -> None:
+        """Add the corrections of a client that sends this payload, precoding included."""
+        if self._at_borders is None:
+            self._at_borders = np.zeros(self._channel.layout.samples, np.complex64)
+        borders.add_to(self._at_borders, sent, sync)
 
     def _add(self, rows: slice | npt.NDArray[np.int64], turned: ComplexArray, seen: Seen) -> None:
         self._sums[0, rows] += turned
@@ -161,6 +205,8 @@ class SymbolSum:
             total *= since
             total += term
         samples += total.reshape(-1)
+        if self._at_borders is not None:
+            samples += self._at_borders
 
 
 def mean_ringing(num: Numerology) -> float:

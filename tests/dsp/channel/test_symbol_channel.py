@@ -144,6 +144,41 @@ def test_who_is_seen_whole(link, whole):
     assert (seen[0] is not None) == whole
 
 
+@pytest.mark.parametrize(
+    "link",
+    [
+        Link(delay_samples=NOMINAL + 0.5, profile="eva", fading="rayleigh"),  # 7 samples of the symbol before
+        Link(delay_samples=NOMINAL + 0.3, profile="etu", fading="rayleigh", cfo_hz=10.0),  # 57 samples
+        Link(delay_samples=NOMINAL + 2.3, profile="eva", fading="rayleigh", clock_ppm=20.0, clock_walk_ppm=0.01),
+        Link(delay_samples=NOMINAL - 15.4, clock_ppm=-20.0),  # the symbol after rings
+        Link(delay_samples=NOMINAL - 26.6, clock_ppm=20.0, profile="indoor", fading="rayleigh"),  # 5 samples of it
+    ],
+)
+def test_borders_in_the_windows_are_corrected(link):
+    """As exact as for a client that is seen whole (the tests above): below -60 dB against the exact resampler."""
+    payloads, syncs, _ = clients(1)
+    taps, rates = draw([link])
+    symbols = SymbolChannel(LAYOUT, NOMINAL, EARLY, borders=True)
+    total, heard = SymbolSum(symbols, [link]), np.zeros(LAYOUT.samples, np.complex64)
+    seen = symbols.seen([link], taps, rates)[0]
+    assert seen is not None
+    assert seen.borders is not None
+    total.add(payloads[0], syncs[0], seen)
+    without, truth = np.zeros(LAYOUT.samples, np.complex64), by_samples([link], taps, rates)
+    total.add_to(without)
+    total.add_borders(payloads[0], syncs[0], seen.borders)
+    total.add_to(heard)
+    errors = [error_db(ofdm.demodulate(one, NUM, EARLY), truth) for one in (heard, without)]
+    assert errors[0] < -60
+    assert errors[1] > errors[0] + 3
+
+
+def test_a_burst_far_outside_the_window_is_not_corrected():
+    link = Link(delay_samples=NOMINAL + 43 + 97.0)
+    taps, rates = draw([link])
+    assert SymbolChannel(LAYOUT, NOMINAL, EARLY, borders=True).seen([link], taps, rates) == [None]
+
+
 @pytest.mark.parametrize("num", [NUM, Numerology(fft_size=128, active_subcarriers=88), Numerology(fft_size=512)])
 def test_what_is_left_out_beside_the_band_is_as_stated(num):
     """The joints' ringing goes with the sine of the fraction of a sample: the mean over all fractions."""

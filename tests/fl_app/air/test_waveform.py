@@ -150,8 +150,8 @@ def test_analog_loses_what_its_phase_turns_since_the_pilot(perfect, age_seconds)
 # Symbol by symbol and sample by sample
 
 
-@pytest.mark.parametrize("mode", ["onebit", "analog"])
-def test_adding_up_by_symbols_hears_what_the_samples_say(mode):
+@pytest.mark.parametrize(("mode", "profile"), [("onebit", "indoor"), ("analog", "indoor"), ("analog", "eva")])
+def test_adding_up_by_symbols_hears_what_the_samples_say(mode, profile):
     """The same draws, the same noise: soft votes and entries differ by far less than the noise.
 
     The SNR comes from a median over the noise of the burst's symbols. What the two ways leave beside the band moves
@@ -160,7 +160,7 @@ def test_adding_up_by_symbols_hears_what_the_samples_say(mode):
     rng = np.random.default_rng(0)
     payload = rng.choice(np.array([-1, 1], np.int8), (6, 20_000))
     payload = payload if mode == "onebit" else payload.astype(np.float32)
-    settings = AirSettings(mode=mode, profile="indoor", snr_db=20.0)
+    settings = AirSettings(mode=mode, profile=profile, snr_db=20.0)
     quick, slow = make_air(settings, 6, 0), make_air(settings, 6, 0)
     slow.by_symbols = False
     a, b = (air.uplink(payload, np.arange(6), 0) for air in (quick, slow))
