@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 theory = typer.Typer(no_args_is_help=True, help="Compute ages, noise and convergence by the paper's theory.")
 
+FIGURE_SUFFIXES = (".png", ".svg", ".pdf")
 _SHOWN_AGES = 12  # rows of the table of ages
 
 
@@ -101,7 +103,8 @@ def noise(
     Example: fl_app theory noise --s 0,0.3,1 --rho 0.1 --rounds 600
     """
     with clear_errors(), wrong_options():
-        from fl_app.theory import accumulation
+        from fl_app.core.noise_gain import KNOWN_POLICIES, Setting, noise_gain
+        from fl_app.theory.accumulation import simulate as simulated
 
         try:
             sizes = [float(part) for part in s.split(",")]
@@ -111,11 +114,11 @@ def noise(
         for policy, ratio in _POLICIES:
             row: dict[str, Any] = {"policy": policy, "k_m_ratio": ratio, "closed_form": [], "simulation": []}
             for size in sizes:
-                setting = accumulation.Setting(size, rho, 0.75 if ratio is None else ratio, rounds)
-                if policy in accumulation.KNOWN_POLICIES:
-                    row["closed_form"].append(accumulation.noise_gain(policy, setting).total)
+                setting = Setting(size, rho, 0.75 if ratio is None else ratio, rounds)
+                if policy in KNOWN_POLICIES:
+                    row["closed_form"].append(noise_gain(policy, setting).total)
                 if simulate:
-                    row["simulation"].append(accumulation.simulate(policy, setting).noise_gain)
+                    row["simulation"].append(simulated(policy, setting).noise_gain)
             rows.append(row)
         if as_json:
             typer.echo(json.dumps({"s": sizes, "rho": rho, "rounds": rounds, "policies": rows}))
@@ -161,6 +164,31 @@ def exchange(
 
 
 @theory.command()
+def regime(
+    config: Config = None,
+    changes: Set = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Number of rounds that are measured.")] = 2,
+    clients: Annotated[
+        int | None, typer.Option(min=2, help="Clients that are computed; the rest is extrapolated. Default: all.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure how large the air's noise is against the gradient, per entry of the model.
+
+    Which policy wins depends on this ratio. It needs an air whose noise is given by noise_std.
+
+    Example: fl_app theory regime cifar10-small --set data.root=/data
+    """
+    with clear_errors():
+        settings = settings_from(config, changes, {})
+        from fl_app.theory.regime import measure
+
+        with progress_bar("round", rounds) as step:
+            found = measure(settings, rounds, clients, step)
+        show(as_json, found.to_dict(), _REGIME_NAMES)
+
+
+@theory.command()
 def lipschitz(
     config: Config = None,
     changes: Set = None,
@@ -191,22 +219,32 @@ def bound(
     ] = 0.25,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of the trajectory that gives the constants.")] = 5,
     samples: Annotated[int, typer.Option(min=1, help="Samples of each client for a gradient, at most.")] = 200,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw the terms over H and T into this file (.png, .svg or .pdf).")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Compute every term of Theorem 1 for a config, and say which dominates; constants come from a short trajectory.
 
     The theorem is an order of magnitude: compare terms, and configs with each other. It is about analog aggregation.
 
-    Example: fl_app theory bound cifar10-small --set clients.H=20
+    Example: fl_app theory bound cifar10-small --set clients.H=20 --figure bound.png
     """
     with clear_errors():
         settings = settings_from(config, changes, {})
-        from fl_app.theory.plan import bound_of
+        from fl_app.theory.drawing import draw_bound
+        from fl_app.theory.plan import bound_of, planned
         from fl_app.theory.trajectory import estimate
+
+        if figure is not None and figure.suffix not in FIGURE_SUFFIXES:
+            raise ConfigError(f"--figure {figure}: write a file that ends in {', '.join(FIGURE_SUFFIXES)}")
 
         with progress_bar("round", rounds) as step:
             constants = estimate(settings, rounds, samples=samples, on_round=lambda _t: step())
-        found = bound_of(settings, constants, exchanged)
+        given = planned(settings, constants, exchanged)
+        found = {**bound_of(given), "constants": constants.to_dict()}
+        if figure is not None:
+            draw_bound(given, figure)
         if as_json:
             typer.echo(json.dumps(found))
             return
@@ -245,9 +283,11 @@ def advise(
             typer.echo(json.dumps(found))
             return
         if found["ratios"]:
-            ratios = Table("k_M/k", "accumulated noise / dense", "of it coherent", "mean age (rounds)", box=SIMPLE)
+            ratios = Table(
+                "k_M/k", "noise / dense", "power kept fresh", "mean age (rounds)", "bound of error", box=SIMPLE
+            )
             for one in found["ratios"]:
-                cells = (one["noise_gain"], one["coherent"], one["mean_age"])
+                cells = (one["noise_gain"], one["captured"], one["mean_age"], one["error"])
                 ratios.add_row(f"{one['k_m_ratio']:g}", *(f"{cell:.3g}" for cell in cells))
             Console().print(ratios)
         steps = Table("H", "bound of Theorem 1", "largest term", box=SIMPLE)
@@ -268,6 +308,12 @@ _EXCHANGE_NAMES = {
     "return_share": "entries that return after one round outside",
     "mean_aou": "mean age at the end (rounds)",
     "predicted_aou": "mean age by Lemma 1's limit (rounds)",
+}
+_REGIME_NAMES = {
+    "client_rms": "RMS of an entry that a client sends",
+    "mean_rms": "RMS of an entry of the mean over the clients",
+    "noise_rms": "noise on an entry of the mean",
+    "noise_to_gradient": "noise to gradient",
 }
 _CONSTANT_NAMES = {
     "local_squared": "L~^2, one client's gradient",

@@ -44,5 +44,6 @@ POLICIES: Registry[Callable[..., Any]] = Registry(
         "round-robin": "fl_app.core.selection:RoundRobin",
         "rand-k": "fl_app.core.selection:RandK",
         "dense": "fl_app.core.selection:Dense",
+        "adaptive-k": "fl_app.core.adaptive:AdaptiveK",
     },
 )

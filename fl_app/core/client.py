@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from fl_app.core.models import Buffers, ModelSpec, get_buffers, measure_buffers,
 from fl_app.core.networks.images import layout_of
 from fl_app.core.participation import participants
 from fl_app.core.samples import Batch, Samples
+from fl_app.core.sending import payload_of_update
 from fl_app.core.steps.batches import draw_batch, epoch_batches, step_batches
 from fl_app.core.steps.local_step import LocalOptions, LocalSteps
 from fl_app.core.steps.schedules import RateSchedule
@@ -47,6 +48,7 @@ class LocalTraining:
     abstain_below: float
     device: str
     threads: int
+    error_feedback: bool = False  # whether a client keeps what it did not send
 
     def participants(self, t: int) -> NDArray[np.int64]:
         """Return the clients that take part in round t, in ascending order."""
@@ -61,11 +63,23 @@ class LocalTraining:
 
 @dataclass(frozen=True, eq=False)
 class Broadcast:
-    """Hold the message that the server broadcasts in round t: the model w_t and the selection S_t."""
+    """Hold the message that the server broadcasts in round t: the model w_t and the selection S_t.
+
+    Attributes
+    ----------
+    residuals
+        What clients have not sent yet, by their number. The server's process keeps it for clients that it computes
+        itself, so that any process can compute any client; a client without one has kept nothing so far.
+    """
 
     t: int
     w: NDArray[np.float32]
     selected: NDArray[np.int64]
+    residuals: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
+
+    def for_clients(self, clients: Collection[int]) -> Broadcast:
+        """Return the message with the residuals of these clients alone."""
+        return replace(self, residuals={n: kept for n, kept in self.residuals.items() if n in clients})
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +92,7 @@ class ClientReport:
     seconds: float
     # False if the gradients were not finite; the client then sends nothing in this round
     transmits: bool
+    residual: NDArray[np.float32] | None = None  # what the client keeps for the next round; None without error feedback
 
 
 @dataclass(frozen=True)
@@ -163,8 +178,8 @@ def placed(batch: Batch, model: nn.Module) -> Batch:
 class ClientGroup:
     """Train some of the clients one after the other in one process, and score the model on some test blocks.
 
-    A client's report depends only on the broadcast, its number and the seed. It depends neither on the group that the
-    client is in nor on its position in the group.
+    A client's report depends only on the broadcast, which has its residual, on its number and on the seed. It depends
+    neither on the group that the client is in nor on its position in the group.
     """
 
     def __init__(self, local: LocalTraining, clients: dict[int, Samples], test_blocks: dict[int, Samples]) -> None:
@@ -191,11 +206,18 @@ class ClientGroup:
             gradient, loss = local_update(self.model, data, broadcast.w, options, batches, transforms, local.task)
         if local.weights:
             gradient *= np.float32(local.weights[client])
-        payload = None
-        if np.isfinite(gradient).all():
-            coins = stream(local.seed, "coins", broadcast.t, client)
-            payload = self.scheme.payload_of(gradient[broadcast.selected], coins, local.abstain_below)
-        return ClientReport(client, payload, loss, time.perf_counter() - started, payload is not None)
+        residual = None
+        if local.error_feedback:
+            residual = broadcast.residuals.get(client, np.zeros_like(gradient))
+            gradient += residual
+        selected = broadcast.selected
+        payload = payload_of_update(
+            gradient, selected, self.scheme, local.abstain_below, local.seed, broadcast.t, client
+        )
+        if local.error_feedback and payload is not None:
+            residual = gradient
+            residual[selected] -= self.scheme.stands_for(payload, gradient[selected])
+        return ClientReport(client, payload, loss, time.perf_counter() - started, payload is not None, residual)
 
     def measure(self, t: int, w: NDArray[np.float32]) -> Iterator[tuple[int, Buffers]]:
         """Yield each client's batch-norm statistics of the model w, measured on one batch of the client's data."""

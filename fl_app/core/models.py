@@ -225,6 +225,17 @@ def _check_buffers(clients: Sequence[Mapping[str, NDArray[Any]]]) -> None:
                 raise ValueError(f"buffer {name} of client {number} is not finite")
 
 
+def layers(model: nn.Module) -> list[tuple[str, int]]:
+    """Return the model's layers in the order of w: each one's name with its kind, and its number of entries."""
+    found: dict[str, int] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            layer = name.rpartition(".")[0]
+            layer = f"{layer} {type(model.get_submodule(layer)).__name__}" if layer else name
+            found[layer] = found.get(layer, 0) + parameter.numel()
+    return list(found.items())
+
+
 def _travelling(model: nn.Module) -> list[nn.Parameter]:
     return [parameter for parameter in model.parameters() if parameter.requires_grad]
 

@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fl_app.core.ages import COMPILED_FROM, Ages
 from fl_app.core.catalog import POLICIES
+from fl_app.core.pools.arrays import ArrayPool, Indices, Mask
+from fl_app.core.pools.pool import Pool
 from oac_blocks.dsp.checks import generator, integer
 from oac_blocks.plugins import OWN, PluginError, call, is_factory
 
 POLICY_NAMES = tuple(offer.name for offer in POLICIES.offers() if offer.origin == OWN)
-
-Mask = NDArray[np.bool_]
-Indices = NDArray[np.int64]
 
 MAGNITUDE_SHARE = 0.75  # k_M / k of FAIR-k and TopRand in the paper's experiments
 CANDIDATE_RATIO = 1.5  # r / k of AgeTop-k in the paper's experiments
@@ -53,50 +53,6 @@ def update_age(age: NDArray[Any], selected: NDArray[Any]) -> NDArray[Any]:
     older = age + age.dtype.type(1)
     older[selected if selected.size else slice(0, 0)] = 0
     return older
-
-
-def top_mask(values: NDArray[Any], count: int, rng: np.random.Generator) -> Mask:
-    """Mark the `count` largest values; equal values at the threshold have equal chances."""
-    if count == 0:
-        return np.zeros(values.size, np.bool_)
-    if count == values.size:
-        return np.ones(values.size, np.bool_)
-    threshold = np.partition(values, values.size - count)[values.size - count]
-    marked = values > threshold
-    tied = np.flatnonzero(values == threshold)
-    places = count - np.count_nonzero(marked)
-    marked[_draw(tied, places, rng)] = True
-    return marked
-
-
-def oldest_mask(age: NDArray[Any], count: int, rng: np.random.Generator, taken: Mask | None = None) -> Mask:
-    """Mark the `count` oldest entries that are not taken; equal ages have equal chances.
-
-    Ages are small integers, so that counting suffices and no sort is needed.
-    """
-    if count == 0:
-        return np.zeros(age.size, np.bool_)
-    if age.max() > age.size:
-        age = np.unique(age, return_inverse=True)[1]  # same order as before, and counting stays O(d) for any age
-    with_age = np.bincount(age)
-    if taken is not None:
-        with_age -= np.bincount(age[taken], minlength=with_age.size)
-    at_least = np.cumsum(with_age[::-1])[::-1]
-    threshold = np.flatnonzero(at_least >= count)[-1]
-    marked, at_threshold = age > threshold, age == threshold
-    if taken is not None:
-        marked &= ~taken
-        at_threshold &= ~taken
-    places = count - (int(at_least[threshold]) - int(with_age[threshold]))
-    marked[_draw(np.flatnonzero(at_threshold), places, rng)] = True
-    return marked
-
-
-def _draw(candidates: Indices, count: int, rng: np.random.Generator) -> Indices:
-    """Draw `count` different candidates; every subset has the same probability."""
-    if count == candidates.size:
-        return candidates
-    return candidates[rng.choice(candidates.size, count, replace=False, shuffle=False)]
 
 
 class Policy(ABC):
@@ -123,16 +79,20 @@ class Policy(ABC):
     def next(self, g: NDArray[Any], age: NDArray[Any]) -> Indices:
         """Return S_{t+1} from g_t and A_{t+1}: exactly k different indices, sorted."""
         g, age = np.asarray(g), np.asarray(age)
+        self._check(g, age)
+        pool = ArrayPool(g, age, self.rng)
+        return pool.indices(self._choose(pool.magnitude, age))
+
+    def pick(self, g: NDArray[Any], ages: Ages) -> Indices:
+        """Return what `next` returns, for ages as the server keeps them."""
+        return self.next(g, ages.array())
+
+    def _check(self, g: Any, age: Any) -> None:
+        """Raise ValueError unless g holds d floating-point values, and age d integers."""
         if g.shape != (self.d,) or g.dtype.kind != "f":
             raise ValueError(f"g must hold {self.d} floating-point values, not {g.dtype} of shape {g.shape}")
         if age.shape != (self.d,) or age.dtype.kind not in "iu":
             raise ValueError(f"age must hold {self.d} integers, not {age.dtype} of shape {age.shape}")
-        if age.min() < 0:
-            raise ValueError(f"age must not be negative, but its smallest entry is {age.min()}")
-        magnitude = np.abs(g)
-        if np.isnan(magnitude).any():
-            raise ValueError(f"g has {np.count_nonzero(np.isnan(g))} NaN entries of {self.d}: they cannot be ordered")
-        return np.flatnonzero(self._choose(magnitude, age)).astype(np.int64, copy=False)
 
     @abstractmethod
     def _choose(self, magnitude: NDArray[Any], age: NDArray[Any]) -> Mask:
@@ -158,7 +118,54 @@ class Policy(ABC):
         return f"{type(self).__name__}(d={self.d}, k={self.k})"
 
 
-class FairK(Policy):
+class PoolPolicy(Policy):
+    """Select entries by asking a pool for the largest, the oldest or random ones.
+
+    Pools differ in how they compute: small models take numpy, large ones compiled loops, tensors torch. A subclass that
+    has `next` or `_choose` of its own is asked by these.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "next" in cls.__dict__ or "_choose" in cls.__dict__:
+            cls.pick = Policy.pick  # type: ignore[method-assign]
+        if "_choose" in cls.__dict__ and "next" not in cls.__dict__:
+            cls.next = Policy.next  # type: ignore[method-assign]
+
+    @abstractmethod
+    def _take(self, pool: Pool) -> Any:
+        """Return the mask of the k entries."""
+
+    def next(self, g: Any, age: Any) -> Any:
+        """Return S_{t+1} from g_t and A_{t+1}: exactly k different indices, sorted. Tensors give a tensor."""
+        if type(g).__module__ == "torch":
+            from fl_app.core.pools.tensors import TensorPool
+
+            pool: Pool = TensorPool(g, age, self.rng, self.d)
+            return pool.indices(self._take(pool))
+        g, age = np.asarray(g), np.asarray(age)
+        self._check(g, age)
+        if self.d >= COMPILED_FROM and g.dtype.isnative and age.dtype.isnative and g.itemsize <= 8:
+            from fl_app.core.pools.bits import BitPool
+
+            pool = BitPool(g, age, self.rng)
+        else:
+            pool = ArrayPool(g, age, self.rng)
+        return pool.indices(self._take(pool))
+
+    def pick(self, g: NDArray[Any], ages: Ages) -> Indices:
+        if self.d < COMPILED_FROM:
+            return super().pick(g, ages)
+        from fl_app.core.pools.bits import BitPool
+
+        pool = BitPool(g, ages, self.rng)
+        return pool.indices(self._take(pool))
+
+    def _choose(self, magnitude: NDArray[Any], age: NDArray[Any]) -> Mask:
+        return np.asarray(self._take(ArrayPool(magnitude, age, self.rng)))
+
+
+class FairK(PoolPolicy):
     """Select the k_M entries of largest magnitude, then the k - k_M oldest of the others."""
 
     name = "fair-k"
@@ -167,11 +174,9 @@ class FairK(Policy):
         super().__init__(d, k, rng)
         self.k_m = integer("k_m", k_m, 0, k)
 
-    def _choose(self, magnitude: NDArray[Any], age: NDArray[Any]) -> Mask:
-        by_magnitude = top_mask(magnitude, self.k_m, self.rng)
-        if self.k_m == self.k:
-            return by_magnitude
-        return by_magnitude | oldest_mask(age, self.k - self.k_m, self.rng, taken=by_magnitude)
+    def _take(self, pool: Pool) -> Any:
+        by_magnitude = pool.largest(self.k_m)
+        return by_magnitude | pool.oldest(self.k - self.k_m, pool.others(by_magnitude))
 
 
 class TopK(FairK):
@@ -192,7 +197,7 @@ class RoundRobin(FairK):
         super().__init__(d, k, rng, k_m=0)
 
 
-class TopRand(Policy):
+class TopRand(PoolPolicy):
     """Select the k_M entries of largest magnitude, then k - k_M of the others at random."""
 
     name = "top-rand"
@@ -201,13 +206,12 @@ class TopRand(Policy):
         super().__init__(d, k, rng)
         self.k_m = integer("k_m", k_m, 0, k)
 
-    def _choose(self, magnitude: NDArray[Any], _age: NDArray[Any]) -> Mask:
-        mask = top_mask(magnitude, self.k_m, self.rng)
-        mask[_draw(np.flatnonzero(~mask), self.k - self.k_m, self.rng)] = True
-        return mask
+    def _take(self, pool: Pool) -> Any:
+        by_magnitude = pool.largest(self.k_m)
+        return by_magnitude | pool.random(self.k - self.k_m, pool.others(by_magnitude))
 
 
-class AgeTopK(Policy):
+class AgeTopK(PoolPolicy):
     """Select the k oldest of the r entries of largest magnitude."""
 
     name = "age-top-k"
@@ -216,31 +220,26 @@ class AgeTopK(Policy):
         super().__init__(d, k, rng)
         self.r = integer("r", r, k, d)
 
-    def _choose(self, magnitude: NDArray[Any], age: NDArray[Any]) -> Mask:
-        candidates = np.flatnonzero(top_mask(magnitude, self.r, self.rng))
-        mask = np.zeros(self.d, np.bool_)
-        mask[candidates[oldest_mask(age[candidates], self.k, self.rng)]] = True
-        return mask
+    def _take(self, pool: Pool) -> Any:
+        return pool.oldest(self.k, pool.largest(self.r))
 
 
-class RandK(Policy):
+class RandK(PoolPolicy):
     """Select k of the d entries at random, all with equal probability."""
 
     name = "rand-k"
 
-    def _choose(self, _magnitude: NDArray[Any], _age: NDArray[Any]) -> Mask:
-        mask = np.zeros(self.d, np.bool_)
-        mask[_draw(np.arange(self.d), self.k, self.rng)] = True
-        return mask
+    def _take(self, pool: Pool) -> Any:
+        return pool.random(self.k, pool.everything())
 
 
-class Dense(Policy):
+class Dense(PoolPolicy):
     """Select all d entries in every round."""
 
     name = "dense"
 
-    def _choose(self, _magnitude: NDArray[Any], _age: NDArray[Any]) -> Mask:
-        return np.ones(self.d, np.bool_)
+    def _take(self, pool: Pool) -> Any:
+        return pool.everything()
 
 
 class ForeignPolicy(Policy):

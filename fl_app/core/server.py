@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl_app.core.selection import Policy, update_age
+from fl_app.core.ages import Ages
+from fl_app.core.selection import Policy
 from fl_app.core.steps.schedules import RateSchedule
 from fl_app.core.steps.server_step import STEP_PREFIX, ServerStep
 from oac_blocks.dsp.waveform.schemes import Scheme, scheme_named
@@ -49,7 +50,7 @@ class Server:
         self.scheme = scheme_named(scheme) if isinstance(scheme, str) else scheme
         self.w: NDArray[np.float32] = w.astype(np.float32)
         self.g: NDArray[np.float32] = np.zeros(d, np.float32)
-        self.age: NDArray[np.int32] = np.zeros(d, np.int32)
+        self.ages = Ages.zeros(d)
         self.selected: NDArray[np.int64] = np.arange(d)  # S_0 is all ones
         self.times_sent: NDArray[np.int32] = np.zeros(d, np.int32)
         self.updates = 0  # rounds with an update since this object was made; a skipped round does not count
@@ -59,23 +60,37 @@ class Server:
     def d(self) -> int:
         return int(self.w.size)
 
+    @property
+    def age(self) -> NDArray[np.int32]:
+        """A_t as an array of its own; `ages` has its mean and maximum at no cost."""
+        return self.ages.array()
+
     def update(self, received: NDArray[np.float32], t: int) -> None:
         """Take the values that the air delivered for the selected entries in round t, and go on to the next round."""
         if received.shape != self.selected.shape or not np.isfinite(received).all():
             raise ValueError(f"received must hold {self.selected.size} finite values, not shape {received.shape}")
-        # g_t is fresh where S_t = 1. Elsewhere the older value stays, and the step applies it once more.
+        # g_t is fresh where S_t = 1. Elsewhere the older value stays, and the step applies it once more, except with
+        # error feedback.
         self.g[self.selected] = received
         self.rate = self.schedule.rate(t)
-        self.w = self.step.step(self.w, self.scheme.direction(self.g), self.rate)
+        self.w = self.step.move(self.w, self.scheme.direction(self.g), self.selected, self.rate)
         # The policy takes A_{t+1}: with A_t it would select the entries again that were just refreshed.
-        self.age = update_age(self.age, self.selected)
+        self.ages.update(self.selected)
         self.times_sent[self.selected] += 1
-        self.selected = self.policy.next(self.g, self.age)
+        self.selected = self.policy.pick(self.g, self.ages)
         self.updates += 1
+
+    def receive(self, received: NDArray[np.float32] | None, t: int) -> bool:
+        """Update with the delivered values; skip the round if they are None or not finite. Return if they were used."""
+        if received is None or not np.isfinite(received).all():
+            self.skip()
+            return False
+        self.update(received, t)
+        return True
 
     def skip(self) -> None:
         """Go on after a round without an update: model and selection stay, and each entry is a round older."""
-        self.age = self.age + np.int32(1)
+        self.ages.skip()
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays that a checkpoint keeps, besides the policy's state."""
@@ -101,5 +116,5 @@ class Server:
         self.step.load_arrays(
             {name.removeprefix(STEP_PREFIX): array for name, array in arrays.items() if name.startswith(STEP_PREFIX)}
         )
-        self.w, self.g, self.age = arrays["w"].copy(), arrays["g"].copy(), arrays["age"].copy()
+        self.w, self.g, self.ages = arrays["w"].copy(), arrays["g"].copy(), Ages(arrays["age"])
         self.selected, self.times_sent = arrays["selected"].copy(), arrays["times_sent"].copy()

@@ -31,6 +31,11 @@ class _ClientKeys(Section):
     clip_norm: float = Field(0.0, ge=0, description="largest norm of a local step's gradients; 0: any")
     weighting: Literal["equal", "size"] = Field("equal", description="all clients count alike, or by their samples")
     abstain_below: float = Field(0.0, ge=0, description="one-bit: a client does not vote on smaller gradients")
+    error_feedback: bool = Field(
+        False,
+        description="a client keeps what it did not send and adds it in the next round; the server then applies a "
+        "received value once",
+    )
 
 
 class _ServerKeys(Section):
@@ -97,9 +102,10 @@ class ServerSection(RateSection, _ServerKeys):
             raise ValueError("nesterov = true: needs optimizer = 'momentum' and momentum above 0")
         return self
 
-    def options(self) -> ServerOptions:
-        """Return how the server moves the model."""
-        return ServerOptions(self.optimizer, self.momentum, self.nesterov, self.beta1, self.beta2, self.epsilon)
+    def options(self, clients: ClientsSection) -> ServerOptions:
+        """Return how the server moves the model: if clients feed errors back, every received value counts once."""
+        once = clients.error_feedback
+        return ServerOptions(self.optimizer, self.momentum, self.nesterov, self.beta1, self.beta2, self.epsilon, once)
 
 
 def training_fault(clients: ClientsSection, server: ServerSection, rounds: int, scheme: Scheme, least: int) -> str:

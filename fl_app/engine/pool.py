@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
@@ -62,6 +62,10 @@ class Workers(Protocol):
         """Return the mean loss and the task's figures of merit on the test set."""
         ...
 
+    def residuals(self, t: int) -> dict[int, NDArray[np.float32]] | None:
+        """Return what clients elsewhere keep after round t, for a checkpoint; None if their reports have it."""
+        ...
+
     def figures(self) -> dict[str, Any]:
         """Return what these workers add to the figures of the round that was just trained."""
         ...
@@ -100,6 +104,9 @@ class InProcess:
     def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> Evaluation:
         return evaluation_of(self._group.evaluate(w, buffers), self._group.local.task)
 
+    def residuals(self, t: int) -> dict[int, NDArray[np.float32]] | None:  # noqa: ARG002
+        return None
+
     def figures(self) -> dict[str, Any]:
         return {}
 
@@ -124,6 +131,7 @@ class ProcessPool:
 
     def assign(self, local: LocalTraining, n_clients: int, data_of: DataOf, test: Samples) -> None:
         self._task, count, blocks = local.task, len(self._workers), blocks_of(test, EVALUATION_BATCH)
+        self._n_clients = n_clients
         for number, worker in enumerate(self._workers):
             own_clients = {n: data_of(n) for n in range(number, n_clients, count)}
             own_blocks = {n: blocks[n] for n in range(number, len(blocks), count)}
@@ -133,16 +141,23 @@ class ProcessPool:
         pass
 
     def train(self, broadcast: Broadcast) -> list[ClientReport]:
-        reports: list[ClientReport] = self._ask(("train", broadcast), f"training round {broadcast.t}")
+        own = [range(number, self._n_clients, len(self._workers)) for number in range(len(self._workers))]
+        requests = [("train", broadcast.for_clients(clients)) for clients in own]
+        reports: list[ClientReport] = self._ask(requests, f"training round {broadcast.t}")
         return sorted(reports, key=lambda report: report.client)
 
     def measure(self, t: int, w: NDArray[np.float32]) -> list[Buffers]:
-        measured: list[tuple[int, Buffers]] = self._ask(("measure", t, w), "measuring batch norm's statistics")
+        measured: list[tuple[int, Buffers]] = self._ask(
+            self._for_all("measure", t, w), "measuring batch norm's statistics"
+        )
         return [buffers for _, buffers in sorted(measured, key=lambda pair: pair[0])]
 
     def evaluate(self, w: NDArray[np.float32], buffers: Buffers) -> Evaluation:
-        scores: list[Score] = self._ask(("evaluate", w, buffers), "evaluating the model")
+        scores: list[Score] = self._ask(self._for_all("evaluate", w, buffers), "evaluating the model")
         return evaluation_of(scores, self._task)
+
+    def residuals(self, t: int) -> dict[int, NDArray[np.float32]] | None:  # noqa: ARG002
+        return None
 
     def figures(self) -> dict[str, Any]:
         return {}
@@ -154,9 +169,12 @@ class ProcessPool:
             worker.end()
         self._workers = []
 
-    def _ask(self, request: tuple[Any, ...], what: str) -> list[Any]:
-        """Send one request to every process and collect the parts of all answers."""
-        for worker in self._workers:
+    def _for_all(self, *request: Any) -> list[tuple[Any, ...]]:
+        return [request] * len(self._workers)
+
+    def _ask(self, requests: Sequence[tuple[Any, ...]], what: str) -> list[Any]:
+        """Send each process its request and collect the parts of all answers."""
+        for worker, request in zip(self._workers, requests, strict=True):
             self._send(worker, request)
         answers: list[Any] = []
         busy = {worker.connection: worker for worker in self._workers}

@@ -200,6 +200,9 @@ class RayWorkers:
         scores: list[Score] = self._ask("blocks", "evaluate", (w, buffers), "evaluating the model")
         return evaluation_of(scores, self._task)
 
+    def residuals(self, t: int) -> dict[int, NDArray[np.float32]] | None:  # noqa: ARG002
+        return None
+
     def figures(self) -> dict[str, Any]:
         return {}
 

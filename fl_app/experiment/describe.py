@@ -15,7 +15,7 @@ from fl_app.core.task import CustomTask, Task
 from fl_app.data.data import Data, as_data
 from fl_app.data.dataset import Dataset
 from fl_app.experiment.pieces import AIR_PIECES, Dirichlet, Iid, LocalSGD, Shards
-from oac_blocks.dsp.waveform.schemes import name_of_scheme
+from oac_blocks.dsp.waveform.schemes import Scheme, name_of_scheme
 from oac_blocks.plugins import OBJECT_PREFIX, import_string_of, is_factory
 
 Section = dict[str, Any]
@@ -84,8 +84,24 @@ def describe_policy(policy: Any) -> tuple[str, Any]:
     return named, policy if named.startswith(OBJECT_PREFIX) else None
 
 
-def describe_air(air: Any, args: Mapping[str, Any] | None) -> tuple[Section, Any]:
-    """Return the section [air], and the object if one is given."""
+def describe_selection(
+    policy: Any, args: Mapping[str, Any] | None, **shares: float | int | None
+) -> tuple[Section, Any]:
+    """Return the section [selection], and the policy if an object is given; a share that is None is left out."""
+    named, own = describe_policy(policy)
+    given = {key: value for key, value in shares.items() if value is not None}
+    return {"policy": named, "args": dict(args or {}), **given}, own
+
+
+def describe_air(
+    air: Any, args: Mapping[str, Any] | None, scheme: str | Scheme | type[Scheme] | None = None
+) -> tuple[Section, Any]:
+    """Return the section [air] with this scheme, if one is given, and the object if the air is one."""
+    section, own = _air_section(air, args)
+    return section if scheme is None else {**section, "mode": name_of_scheme(scheme)}, own
+
+
+def _air_section(air: Any, args: Mapping[str, Any] | None) -> tuple[Section, Any]:
     if isinstance(air, str):
         chosen = AIR_PIECES[air]() if air in AIR_PIECES else AirSettings(name=air)
         return {**chosen.plain(), "args": dict(args or {})}, None

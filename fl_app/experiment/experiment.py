@@ -25,7 +25,7 @@ from fl_app.runs.run import Run
 from fl_app.runs.run_folder import RunError, RunFolder
 from fl_app.runs.run_hash import differences
 from fl_app.runs.train import result_of, train_run
-from oac_blocks.dsp.waveform.schemes import Scheme, name_of_scheme
+from oac_blocks.dsp.waveform.schemes import Scheme
 
 
 class Experiment:
@@ -139,10 +139,11 @@ class Experiment:
         model_section, model_object = describe.describe_model(model, model_args)
         data_section, data_object = describe.describe_data(data, data_args)
         split, parts = describe.describe_partition(Dirichlet() if partition is None else partition)
-        policy_name, policy_object = describe.describe_policy(policy)
-        air_section, air_object = describe.describe_air(air, air_args)
+        selection, policy_object = describe.describe_selection(
+            policy, policy_args, rho=rho, k=k, k_m_ratio=k_m_ratio, r_ratio=r_ratio
+        )
+        air_section, air_object = describe.describe_air(air, air_args, scheme)
         task_section, task_object = describe.describe_task(task, local)
-        share = {"rho": rho, "k": k, "k_m_ratio": k_m_ratio, "r_ratio": r_ratio}
         tree: dict[str, dict[str, Any]] = {
             "run": {"seed": seed, "workers": workers, "device": device, "eval_every": eval_every},
             "data": {**data_section, **split},
@@ -150,15 +151,9 @@ class Experiment:
             "task": task_section,
             "clients": {"n": clients, "fraction": float(fraction), "weighting": weighting, **local.section()},
             "server": server.section(),
-            "selection": {
-                "policy": policy_name,
-                "args": dict(policy_args or {}),
-                **{key: value for key, value in share.items() if value is not None},
-            },
+            "selection": selection,
             "air": air_section,
         }
-        if scheme is not None:
-            tree["air"]["mode"] = name_of_scheme(scheme)
         for section, values in (settings or {}).items():
             tree.setdefault(section, {}).update(with_own_keys(section, values))
         objects = Objects(model_object, data_object, parts, task_object, policy_object, air_object)

@@ -137,6 +137,8 @@ class LocalSGD:
         Figures of merit by name, functions of outputs and targets that return the mean over a batch.
     abstain_below : float
         In a majority vote, a client does not vote on smaller gradients.
+    error_feedback : bool
+        A client keeps what it did not send and adds it in the next round; the server applies a received value once.
 
     Examples
     --------
@@ -155,6 +157,7 @@ class LocalSGD:
     loss: Measure | None = None
     metrics: Mapping[str, Measure] | None = None
     abstain_below: float = 0.0
+    error_feedback: bool = False
 
     def section(self) -> dict[str, Any]:
         """Return the keys of [clients] that say the same."""
@@ -167,6 +170,7 @@ class LocalSGD:
             "weight_decay": float(self.weight_decay),
             "clip_norm": float(self.clip_norm),
             "abstain_below": float(self.abstain_below),
+            "error_feedback": self.error_feedback,
             **_rate(self.lr),
         }
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl_app.link.downlink import Replica
-from fl_app.link.terms import FOLLOW, HASH_CHARS, JOB_KINDS, PAYLOAD_TO, JobKind, PayloadTo
+from fl_app.link.terms import ANSWERS, FOLLOW, HASH_CHARS, JOB_KINDS, PAYLOAD_TO, JobKind, PayloadTo
 from fl_app.link.wire import MAX_HEADER_BYTES, NO_ROUND, SERVER, Frame, Message, WireError, pack, unpack
 from oac_blocks.dsp.waveform.schemes import Scheme
 
@@ -28,7 +28,8 @@ Phase = Literal["joining", "preparing", "prepared", "ready", "refused", "stopped
 
 FIRST_HEARTBEAT_SECONDS = 0.25  # seconds between heartbeats until the welcome gives the interval
 BYTES_BEFORE_WELCOME = 1_000_000
-BYTES_PER_PARAMETER = 24  # a whole model takes up to 16 and a bit: w, g, the mean and the mean square of Adam, the mask
+# A whole model takes up to 20 and a bit: w, g, the mean and the mean square of Adam, the residual, the mask.
+BYTES_PER_PARAMETER = 24
 REASON_CHARS = 4096
 MOST_PARAMETERS = 2**34
 
@@ -56,6 +57,7 @@ class Work:
     checksum: str  # checksum of the model: the same work twice has the same answer
     w: NDArray[np.float32]
     selected: NDArray[np.int64]
+    residual: NDArray[np.float32] | None = None  # what the client had not sent then, if the server had to tell it
 
     @property
     def key(self) -> tuple[str, int, str, str]:
@@ -102,6 +104,7 @@ class Caller:
         self._running: Work | None = None
         self._answer: tuple[tuple[str, int, str, str], Result] | None = None
         self._resync_at = float("-inf")
+        self._residual: tuple[int, NDArray[np.float32]] | None = None  # from the server, and its round
 
     @property
     def heartbeat_seconds(self) -> float:
@@ -237,6 +240,9 @@ class Caller:
         if checksum != message.text("checksum", HASH_CHARS):
             raise WireError("model: its checksum does not match")
         self._replica, self._state, self._checksum = replica, message.round, checksum
+        self._residual = None
+        if "residual" in message.arrays:
+            self._residual = message.round, message.array("residual", "float32", replica.d)
         self.phase = "ready"
         return []
 
@@ -244,19 +250,21 @@ class Caller:
         self._check_phase(message)
         kind, state = message.text("kind", 16), message.whole("state", 0, 2**62)
         checksum = message.text("checksum", HASH_CHARS)
-        if kind not in (*JOB_KINDS, FOLLOW):
+        job = next((known for known in JOB_KINDS if known == kind), None)
+        if job is None and kind != FOLLOW:
             raise WireError(f"work: there is no kind {kind!r}")
         if not self._follow(message, state, checksum):
             return self._resync(now)
         self.phase = "ready"
-        if kind == FOLLOW:
+        if job is None:
             self._wanted = None  # whatever was asked before is over
             return []
         assert self._replica is not None
-        job: JobKind = "train" if kind == "train" else "measure"
         assert self.welcome is not None
         run = self.welcome.config_hash
-        self._wanted = Work(job, message.round, run, checksum, self._replica.w, self._replica.selected)
+        given, residual = self._residual or (NO_ROUND, None)
+        residual = residual if given == message.round else None
+        self._wanted = Work(job, message.round, run, checksum, self._replica.w, self._replica.selected, residual)
         return self._send_answer()  # in case the answer sent before was lost
 
     def _on_transmit(self, message: Message) -> list[list[Frame]]:
@@ -307,7 +315,7 @@ class Caller:
     def _send_answer(self) -> list[list[Frame]]:
         if self._wanted is None or self._answer is None or self._answer[0] != self._wanted.key:
             return []
-        kind, result = ("done" if self._wanted.kind == "train" else "statistics"), self._answer[1]
+        kind, result = ANSWERS[self._wanted.kind], self._answer[1]
         return [self._pack(kind, result.body, self._wanted.round, result.arrays)]
 
     def _join(self) -> list[Frame]:

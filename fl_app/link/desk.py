@@ -12,7 +12,7 @@ dropped without a strike.
 from __future__ import annotations
 
 import logging
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -20,16 +20,25 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fl_app.link.downlink import Arrays
-from fl_app.link.terms import FOLLOW, HASH_CHARS, NOTHING, ClientAnswer, Job, JobKind, Outgoing, Packed, Session, Terms
+from fl_app.link.strikes import Strikes
+from fl_app.link.terms import (
+    FOLLOW,
+    HASH_CHARS,
+    INSTANCE_CHARS,
+    MOST_LEVEL,
+    NOTHING,
+    ClientAnswer,
+    Job,
+    JobKind,
+    Outgoing,
+    Packed,
+    Residuals,
+    Session,
+    Terms,
+)
 from fl_app.link.wire import NO_ROUND, SERVER, Frame, Message, WireError, pack_header, unpack
 
 _log = logging.getLogger(__name__)
-
-KNOWN_PEERS = 1024  # number of senders whose strikes are remembered; the oldest are forgotten
-INSTANCE_CHARS = 64
-MOST_LEVEL = (
-    1e18  # largest RMS or peak of gradient entries that a client may report; float32 holds what follows from it
-)
 
 
 class Desk:
@@ -44,15 +53,17 @@ class Desk:
         self.counts: Counter[str] = Counter()
         self.job: Job | None = None
         self.stopped: str | None = None
-        self._strikes: OrderedDict[str, int] = OrderedDict()
+        self._strikes = Strikes()
         self._state, self._checksum, self._eta = NO_ROUND, "", 0.0
         self._change: Packed | None = None
         self._model: Packed | None = None
+        self._residuals: Residuals = {}
         self._last_round = NO_ROUND
         self._handlers: dict[str, Callable[[Session, Message, float], list[Outgoing]]] = {
             "ready": self._on_ready,
             "done": self._on_done,
-            "statistics": self._on_statistics,
+            "statistics": lambda *given: self._on_arrays("measure", *given),
+            "residual": lambda *given: self._on_arrays("residual", *given),
             "heartbeat": self._on_heartbeat,
             "resync": self._on_resync,
             "leave": self._on_leave,
@@ -60,15 +71,18 @@ class Desk:
 
     # The model and the job
 
-    def set_state(self, state: int, change: Arrays | None, checksum: str, eta: float) -> None:
+    def set_state(
+        self, state: int, change: Arrays | None, checksum: str, eta: float, residuals: Residuals | None = None
+    ) -> None:
         """Set the model's state at the start of round `state`; `change` leads there from the round before.
 
         None means the first state of all, which clients can only receive as a whole model. A change without arrays
         means that the round brought no update. `eta` is the learning rate with which clients apply the change.
+        `residuals` are what clients had not sent in this state; a client gets its own with the whole model.
         """
         self._state, self._checksum, self._eta = state, checksum, eta
         self._change = None if change is None else Packed.of(change)
-        self._model = None
+        self._model, self._residuals = None, residuals or {}
 
     def open(
         self, kind: JobKind, round_: int, k: int, now: float, clients: Collection[int] | None = None
@@ -150,7 +164,7 @@ class Desk:
     def handle(self, identity: bytes, user: str | None, frames: Sequence[Frame], now: float) -> list[Outgoing]:
         """Handle one message of a connection, and return the messages to send in reply."""
         peer = user or identity.hex()
-        if self._strikes.get(peer, 0) >= self.terms.cut_off_after:
+        if self._strikes.of(peer) >= self.terms.cut_off_after:
             self.counts["after cut off"] += 1
             return []
         try:
@@ -164,10 +178,7 @@ class Desk:
     def _strike(self, identity: bytes, peer: str, why: str) -> list[Outgoing]:
         session = self.sessions.get(identity)
         name = f"client {session.client}" if session else f"connection {peer[:16]}"
-        strikes = self._strikes.pop(peer, 0) + 1
-        self._strikes[peer] = strikes
-        if len(self._strikes) > KNOWN_PEERS:
-            self._strikes.popitem(last=False)
+        strikes = self._strikes.add(peer)
         self.counts["bad"] += 1
         _log.warning("dropped a message of %s: %s", name, why)
         if strikes < self.terms.cut_off_after:
@@ -219,17 +230,7 @@ class Desk:
         if earlier is not None and earlier.identity == identity:
             session.sent = earlier.sent
         self.sessions[identity] = self.by_client[client] = session
-        terms = self.terms
-        body = {
-            "config": terms.config,
-            "config_hash": terms.config_hash,
-            "fingerprint": terms.fingerprint,
-            "d": terms.d,
-            "payload_to": terms.payload_to,
-            "heartbeat_seconds": terms.heartbeat_seconds,
-            "silent_seconds": terms.silent_seconds,
-        }
-        return [self._send(session, "welcome", body)]
+        return [self._send(session, "welcome", self.terms.welcome())]
 
     def _why_not(
         self, client: int, user: str | None, instance: str, config_hash: str, identity: bytes, now: float
@@ -290,13 +291,13 @@ class Desk:
         except ValueError as error:
             raise WireError(f"done: {error}") from None
 
-    def _on_statistics(self, session: Session, message: Message, _now: float) -> list[Outgoing]:
-        job = self._answered_job(session, message, "measure")
+    def _on_arrays(self, kind: JobKind, session: Session, message: Message, _now: float) -> list[Outgoing]:
+        job = self._answered_job(session, message, kind)
         if job is None:
             return []
-        specs = self.terms.buffers
+        specs = self.terms.arrays_of(kind)
         if message.arrays.keys() != specs.keys():
-            raise WireError("statistics: the buffers must be those of the model")
+            raise WireError(f"{message.type}: the arrays must be those of the model")
         arrays = {name: message.array(name, dtype, *shape) for name, (dtype, shape) in specs.items()}
         self._take(session, job, ClientAnswer(session.client, message.amount("seconds"), arrays=arrays))
         return []
@@ -370,7 +371,9 @@ class Desk:
         self.counts["whole models"] += 1
         session.model_state, session.modelled = self._state, now
         body = {"mode": self.terms.scheme.name, "checksum": self._checksum, **asdict(self.terms.optimizer)}
-        return self._send(session, "model", body, self._state, self._model)
+        own = self._residuals.get(session.client)
+        arrays = self._model if own is None else self._model + Packed.of({"residual": own})
+        return self._send(session, "model", body, self._state, arrays)
 
     def _send(
         self,

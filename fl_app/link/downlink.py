@@ -97,7 +97,7 @@ class Replica:
         k, eta = self.selected.size, message.amount("eta")
         mask = message.array("mask", "uint8", packed_bytes(self.d))
         self.memory[self.selected] = self._fresh(message, k)
-        self.w = self.step.step(self.w, self.scheme.direction(self.memory), eta)
+        self.w = self.step.move(self.w, self.scheme.direction(self.memory), self.selected, eta)
         self._select(mask)
 
     def _select(self, mask: NDArray[np.uint8]) -> None:
@@ -124,6 +124,7 @@ def options_of(message: Message) -> ServerOptions:
     """Return the server's optimizer that a message names; WireError if this process knows none of this name."""
     numbers = {name: message.amount(name) for name in ("momentum", "beta1", "beta2", "epsilon")}
     try:
-        return ServerOptions(message.text("optimizer", 64), nesterov=message.flag("nesterov"), **numbers)
+        nesterov, once = message.flag("nesterov"), message.flag("fresh_only")
+        return ServerOptions(message.text("optimizer", 64), nesterov=nesterov, fresh_only=once, **numbers)
     except ValueError as error:
         raise WireError(f"{message.type}: {error}") from None

@@ -16,7 +16,7 @@ from typing import TypeVar
 import zmq
 
 from fl_app.air.live import flow_messages
-from fl_app.air.live.flow_messages import Decision
+from fl_app.air.live.flow_messages import Decision, Report
 from fl_app.air.settings import AirSettings
 from fl_app.config import ConfigError
 from fl_app.link.address import is_local
@@ -48,7 +48,7 @@ class RadioBench:
         self.heard = self.decided = float("-inf")  # when, on the monotonic clock
         self._fresh_until = float("-inf")
         self._decisions: dict[Call, Decision] = {}  # the last few
-        self._states: tuple[str, ...] = ()
+        self.report: Report | None = None  # the calibrator's last one
         self._reported: dict[int, tuple[str, ...]] = {}  # states after each of the last few rounds
         self._bad = 0
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -78,13 +78,17 @@ class RadioBench:
         for report in reports:
             if self._reported and report.round < max(self._reported):
                 self._reported.clear()  # the flowgraph was started anew and counts from 0
-            self._reported[report.round] = self._states = report.states
+            self._reported[report.round], self.report = report.states, report
         while len(self._reported) > KEPT_DECISIONS:
             del self._reported[next(iter(self._reported))]
         for waveform in (*(report.waveform for report in reports), *(decision.waveform for decision in decisions)):
             self._waveform = waveform or self._waveform
         if reports or decisions or calls:
             self.heard = now
+
+    @property
+    def _states(self) -> tuple[str, ...]:
+        return () if self.report is None else self.report.states
 
     def fresh_call(self) -> Call | None:
         """The round that votes are wanted for, unless it is decided or about to be played without."""

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from fl_app.air.base import Air, Unseen, Uplink
 from fl_app.air.live.flow_bursts import CarriedBurst, uplink_in_bursts
-from fl_app.air.live.flow_messages import Decision
+from fl_app.air.live.flow_messages import Decision, observation_of
+from fl_app.air.observed import Observation
 from fl_app.air.scales import scale_of_reports
 from fl_app.air.settings import AirSettings
 from fl_app.link.radio_bench import RadioBench
@@ -90,6 +91,10 @@ class RadioAir(Air):
                     raise
                 _log.warning("round %d: %s; clients are asked again", t, error)
                 clients = np.array(self._clients.train_again(t), np.int64)
+
+    def observe(self) -> Observation | None:
+        rate_hz = self._bench.sample_rate_hz or self.settings.sample_rate_hz
+        return observation_of(self._bench.report, rate_hz)
 
     def close(self) -> None:
         self._bench.close()

@@ -25,7 +25,7 @@ from fl_app.link import curve
 from fl_app.link.desk import Desk
 from fl_app.link.downlink import change_of, checksum_of, whole_model
 from fl_app.link.router import LinkError, RouterLink
-from fl_app.link.terms import ClientAnswer, Job, JobKind, Terms
+from fl_app.link.terms import ClientAnswer, Job, JobKind, Residuals, Terms
 from fl_app.runs.metrics import RoundFigures
 from fl_app.runs.run_folder import RunFolder
 from fl_app.runs.run_hash import config_hash
@@ -80,7 +80,7 @@ class LinkWorkers(InProcess):
             n_clients=settings.clients.n,
             d=server.d,
             scheme=server.scheme,
-            optimizer=settings.server.options(),
+            optimizer=settings.server.options(settings.clients),
             config=settings.toml(),
             config_hash=config_hash(settings),
             fingerprint=fingerprint,
@@ -95,7 +95,7 @@ class LinkWorkers(InProcess):
 
     def train(self, broadcast: Broadcast) -> list[ClientReport]:
         if self._state is None:
-            self._follow(broadcast.t)
+            self._follow(broadcast.t, broadcast.residuals)
             self._gather()
         self._follow(broadcast.t)
         answers = self._ask("train", broadcast.t)
@@ -135,20 +135,25 @@ class LinkWorkers(InProcess):
         self._follow(t + 1)  # the model after round t is the one that round t + 1 starts from
         return [dict(one.arrays) for one in self._ask("measure", t)]
 
+    def residuals(self, t: int) -> dict[int, NDArray[np.float32]] | None:
+        if not self._settings.clients.error_feedback:
+            return None
+        return {one.client: one.arrays["residual"] for one in self._ask("residual", t)}
+
     def figures(self) -> dict[str, Any]:
         sent_bytes, told = self._link.sent_bytes, self._link.told
         figures = {"downlink_bytes": round(sent_bytes / len(told)) if told else None}
         self._link.sent_bytes, self._link.told = 0, set()
         return figures
 
-    def _follow(self, state: int) -> None:
-        """Show the desk where the model stands, once for each round."""
+    def _follow(self, state: int, residuals: Residuals | None = None) -> None:
+        """Show the desk where the model stands, once for each round; `residuals` come from a checkpoint."""
         if state == self._state:
             return
         server, change = self._server, None
         if self._state is not None:
             change = change_of(server, self._sent) if server.updates > self._updates else {}
-        self._desk.set_state(state, change, checksum_of(server), server.rate)
+        self._desk.set_state(state, change, checksum_of(server), server.rate, residuals)
         self._state, self._sent, self._updates = state, server.selected, server.updates
 
     def _gather(self) -> None:

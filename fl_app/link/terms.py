@@ -15,7 +15,7 @@ from fl_app.link.downlink import Arrays
 from fl_app.link.wire import NO_ROUND, Frame
 from oac_blocks.dsp.waveform.schemes import Scheme
 
-JobKind = Literal["train", "measure"]
+JobKind = Literal["train", "measure", "residual"]
 FOLLOW = "follow"  # kind of work for a client that is asked for nothing but to bring its copy of the model up to date
 JOB_KINDS: tuple[JobKind, ...] = get_args(JobKind)
 State = Literal["preparing", "ready"]
@@ -24,7 +24,14 @@ State = Literal["preparing", "ready"]
 PayloadTo = Literal["server", "radio", "both"]
 PAYLOAD_TO: tuple[PayloadTo, ...] = get_args(PayloadTo)
 
+# Type of the message that answers a job.
+ANSWERS: Mapping[JobKind, str] = {"train": "done", "measure": "statistics", "residual": "residual"}
+Residuals = Mapping[int, NDArray[Any]]  # what clients have not sent yet, by their number
+
 HASH_CHARS = 64
+INSTANCE_CHARS = 64
+# Largest RMS or peak of gradient entries that a client may report; float32 holds what follows from it.
+MOST_LEVEL = 1e18
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +51,15 @@ class Terms:
     buffers: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)  # name -> dtype, shape
     admitted: Mapping[str, int] | None = None  # public key -> client's number; None without CURVE
     payload_to: PayloadTo = "server"
+
+    def welcome(self) -> dict[str, Any]:
+        """Return what every client is told first."""
+        names = ("config", "config_hash", "fingerprint", "d", "payload_to", "heartbeat_seconds", "silent_seconds")
+        return {name: getattr(self, name) for name in names}
+
+    def arrays_of(self, kind: JobKind) -> Mapping[str, tuple[str, tuple[int, ...]]]:
+        """Return dtype and shape of the arrays in the answer to a job other than training, by name."""
+        return self.buffers if kind == "measure" else {"residual": ("float32", (self.d,))}
 
     @property
     def max_bytes(self) -> int:
@@ -129,6 +145,9 @@ class Packed:
     def of(cls, arrays: Arrays) -> Packed:
         declared = [(name, array.dtype.name, list(array.shape)) for name, array in arrays.items()]
         return cls(declared, [np.ascontiguousarray(array).tobytes() for array in arrays.values()])
+
+    def __add__(self, other: Packed) -> Packed:
+        return Packed(self.declared + other.declared, self.frames + other.frames)
 
 
 NOTHING = Packed([], [])

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from fl_app.air.scales import reports
@@ -55,9 +56,22 @@ def trained(welcome: Welcome, scheme: Scheme, payload: NDArray[Any] | None, loss
     return Result(body, told, payload if welcome.payload_to != "server" else None, scheme)
 
 
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """Hold what a client had not sent before and after the last round that it trained."""
+
+    round: int
+    before: NDArray[np.float32] | None
+    after: NDArray[np.float32]
+
+
 @dataclass
 class ModelTrainer:
-    """Train as the clients of `fl_app train` do, in its own process. `local` overrides settings of this machine."""
+    """Train as the clients of `fl_app train` do, in its own process. `local` overrides settings of this machine.
+
+    With error feedback, the client itself keeps what it has not sent. A client that is started anew has lost it, and
+    begins with nothing kept, unless the server tells it what it had in the checkpoint that the run goes on from.
+    """
 
     client: int
     local: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -65,6 +79,7 @@ class ModelTrainer:
     _group: Any = None
     _scheme: Any = None
     _welcome: Welcome | None = None
+    _kept: _Kept | None = None
 
     def prepare(self, welcome: Welcome) -> tuple[int, str]:
         from fl_app.core.client import ClientGroup  # imports torch, slowly, in the thread that trains
@@ -76,6 +91,7 @@ class ModelTrainer:
         self._scheme = settings.air.scheme
         prepared = prepare_client(settings, self.client)
         self._group, self._welcome = ClientGroup(prepared.local, {self.client: prepared.samples}, {}), welcome
+        self._kept = None
         return prepared.d, prepared.fingerprint
 
     def work(self, work: Work) -> Result:
@@ -83,11 +99,23 @@ class ModelTrainer:
 
         assert self._welcome is not None
         if work.kind == "train":
-            (report,) = self._group.train(Broadcast(work.round, work.w, work.selected))
+            before = self._residual_before(work)
+            residuals = {} if before is None else {self.client: before}
+            (report,) = self._group.train(Broadcast(work.round, work.w, work.selected, residuals))
+            self._kept = None if report.residual is None else _Kept(work.round, before, report.residual)
             return trained(self._welcome, self._scheme, report.payload, report.loss, report.seconds)
+        if work.kind == "residual":
+            kept = np.zeros_like(work.w) if self._kept is None else self._kept.after
+            return Result({"seconds": 0.0}, {"residual": kept})
         started = time.perf_counter()
         ((_, buffers),) = self._group.measure(work.round, work.w)
         return Result({"seconds": time.perf_counter() - started}, buffers)
+
+    def _residual_before(self, work: Work) -> NDArray[np.float32] | None:
+        """Return what this client had not sent before a round, which the server may ask for a second time."""
+        if work.residual is not None or self._kept is None:
+            return work.residual
+        return self._kept.before if self._kept.round == work.round else self._kept.after
 
 
 @dataclass
@@ -107,6 +135,10 @@ class RandomVoter:
         self._settings, self._welcome = settings_of(welcome, self.trusted), welcome
         if self._settings.model.name != "cnn":
             raise ConfigError("a client without training cannot measure batch norm: it needs [model] name = 'cnn'")
+        if self._settings.clients.error_feedback:
+            raise ConfigError(
+                "a client without training has no gradients to keep: set [clients] error_feedback = false"
+            )
         return welcome.d, welcome.fingerprint
 
     def work(self, work: Work) -> Result:

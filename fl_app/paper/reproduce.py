@@ -14,10 +14,11 @@ from fl_app.paper.experiments import EXPERIMENTS, PaperFigure, Verdict
 from fl_app.paper.scales import SEEDS, Scale, table_settings
 from fl_app.runs.checkpoints import write_atomically
 from fl_app.runs.sweeps.outcome import outcome_of
-from fl_app.runs.sweeps.plan import SweepRun, combination_texts, plan
+from fl_app.runs.sweeps.plan import SweepRun, combination_texts, folder_name, plan
 
 NAMES = ("fig3", *EXPERIMENTS, "table1")
 _TABLE_ROUNDS = {Scale.SMOKE: 2, Scale.CPU: 20, Scale.PAPER: 100}
+_TABLE_EVERY = {Scale.SMOKE: 1, Scale.CPU: 4, Scale.PAPER: 1}  # the constants are estimated at every so many rounds
 _TABLE_SAMPLES = {Scale.SMOKE: 20, Scale.CPU: 200, Scale.PAPER: 1000}
 
 Tell = Callable[[str], None]
@@ -26,13 +27,24 @@ Tell = Callable[[str], None]
 def runs_of(experiment: PaperFigure, scale: Scale, folder: Path, changes: Sequence[str] = ()) -> list[SweepRun]:
     """Return all runs of an experiment; each has its folder in ``folder``, so that a stopped series goes on.
 
-    Figures that vary the same keys of the same setting share their runs.
+    Figures share the runs that they have in common: a folder is named after everything that some figure varies.
     """
     runs: list[SweepRun] = []
     for trial in experiment.trials(scale):
         settings = trial.settings(tuple(changes))
-        path = folder / "runs" / trial.slug
-        runs += plan(settings, experiment.vary(scale), SEEDS[scale], path, lambda key, value: f"{key}={value}")
+        shared = {
+            "selection.policy": settings.selection.policy,
+            "selection.k_m_ratio": settings.selection.k_m_ratio,
+            "clients.H": settings.clients.H,
+        }
+        runs += plan(
+            settings,
+            experiment.vary(scale),
+            SEEDS[scale],
+            folder / "runs" / trial.slug,
+            lambda key, value: f"{key}={value}",
+            lambda values, seed, shared=shared: folder_name({**shared, **values}, seed),  # type: ignore[misc]
+        )
     return runs
 
 
@@ -90,7 +102,8 @@ def reproduce_table(scale: Scale, folder: Path, tell: Tell = print, changes: Seq
         if any(row["data"] == data and row["alpha"] == alpha for row in rows):
             continue
         tell(f"{trial.title} ...")
-        found = estimate(trial.settings(tuple(changes)), _TABLE_ROUNDS[scale], samples=_TABLE_SAMPLES[scale])
+        settings = trial.settings(tuple(changes))
+        found = estimate(settings, _TABLE_ROUNDS[scale], _TABLE_EVERY[scale], _TABLE_SAMPLES[scale])
         rows.append({"data": data, "alpha": alpha, **found.to_dict()})
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(kept, json.dumps(rows).encode())

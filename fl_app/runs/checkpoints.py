@@ -106,18 +106,24 @@ def why_not_written(error: OSError) -> str:
     return "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else str(error.strerror or error)
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write under a temporary name, flush to the disk and rename: a reader sees the old or the new file whole."""
+def write_atomically(path: Path, content: bytes, durable: bool = True) -> None:
+    """Write under a temporary name, flush to the disk and rename: a reader sees the old or the new file whole.
+
+    With ``durable=False`` nothing is flushed: the file may be lost in a power failure.
+    """
     temporary = path.with_name(path.name + ".part")
     try:
         with temporary.open("wb") as stream:
             stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
+            if durable:
+                stream.flush()
+                os.fsync(stream.fileno())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    if not durable:
+        return
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)  # the new name, too, survives a power failure

@@ -98,7 +98,7 @@ def prepare(settings: Settings, objects: Objects | None = None) -> Prepared:
         local=common.local,
         data_of=common.samples_of,
         test=data.test.all(),
-        server=_server(settings, get_parameters(common.model), objects.policy),
+        server=make_server(settings, get_parameters(common.model), objects.policy),
         buffers=get_buffers(common.model),
         fingerprint=common.fingerprint(),
         plot=plot,
@@ -136,13 +136,15 @@ def _prepare_common(settings: Settings, objects: Objects) -> _Common:
         weights=tuple(size_weights([len(part) for part in parts]).tolist()) if clients.weighting == "size" else (),
         scheme=settings.air.scheme,
         abstain_below=clients.abstain_below,
+        error_feedback=clients.error_feedback,
         device=device,
         threads=settings.run.threads,
     )
     return _Common(data, strata, parts, local, model)
 
 
-def _server(settings: Settings, w: NDArray[np.float32], policy: Any) -> Server:
+def make_server(settings: Settings, w: NDArray[np.float32], policy: Any = None) -> Server:
+    """Make the server that the settings describe, with the first weights w; a policy in place of the settings'."""
     chosen, d = settings.selection, w.size
     k = chosen.entries(d)
     made = make_policy(
@@ -155,7 +157,7 @@ def _server(settings: Settings, w: NDArray[np.float32], policy: Any) -> Server:
         args=chosen.args,
     )
     schedule = settings.server.schedule(settings.run.rounds)
-    return Server(w, made, schedule, settings.air.scheme, settings.server.options().make(d))
+    return Server(w, made, schedule, settings.air.scheme, settings.server.options(settings.clients).make(d))
 
 
 def _load(settings: Settings, objects: Objects) -> Data:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fl_app.core.selection import top_mask
+from fl_app.core.pools.arrays import top_mask
 from fl_app.runs.callbacks import Callback
 from fl_app.theory.aou import limit
 from fl_app.theory.exchange import Exchange

@@ -56,17 +56,20 @@ def problem_of(
     )
 
 
-def bound_of(settings: Settings, constants: TrajectoryConstants, exchanged: float) -> dict[str, Any]:
-    """Return the terms of Theorem 1 for a config as JSON values: all terms, the largest, rates and their limits."""
+def planned(settings: Settings, constants: TrajectoryConstants, exchanged: float) -> ProblemConstants:
+    """Return the constants of Theorem 1 for a config whose rounds exchange this share of the magnitude set."""
     mean_age = mean_age_of(settings, constants.entries, exchanged)
-    given = problem_of(settings, constants, mean_age, noise_std_of(settings.air, constants.entry_rms))
+    return problem_of(settings, constants, mean_age, noise_std_of(settings.air, constants.entry_rms))
+
+
+def bound_of(given: ProblemConstants) -> dict[str, Any]:
+    """Return the terms of Theorem 1 as JSON values: all terms, the largest, rates and their limits."""
     terms = bound_terms(given)
     return {
         "terms": terms,
         "many_clients": bound_terms_for_many_clients(given),
         "dominates": max(terms, key=lambda name: terms[name]),
-        "mean_age": mean_age,
+        "mean_age": given.mean_age,
         "rates": {"eta": given.eta, "eta_local": given.eta_local},
         "rate_limits": rate_limits(given),
-        "constants": constants.to_dict(),
     }

@@ -20,7 +20,7 @@ bound on convergence needs. Batch-norm layers use the statistics of the batch, a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
@@ -85,7 +85,7 @@ class TrajectoryConstants:
         return asdict(self)
 
 
-class _Clients:
+class TrajectoryClients:
     """Compute gradients of all clients on fixed samples, and their local models."""
 
     def __init__(self, settings: Settings, samples: int, objects: Objects | None) -> None:
@@ -107,10 +107,13 @@ class _Clients:
             )
         return np.stack(found)
 
-    def sums(self, w: Vector, t: int, one_step: bool = False) -> tuple[Vector, float]:
+    def sums(
+        self, w: Vector, t: int, one_step: bool = False, clients: Iterable[int] | None = None
+    ) -> tuple[Vector, float]:
         """Return each client's sum of gradients over its local steps of round t, (N, d), and the mean loss."""
         found, losses = [], []
-        for client, data in enumerate(self.data):
+        for client in range(len(self.data)) if clients is None else clients:
+            data = self.data[client]
             rng = stream(self.local.seed, "batches", t, client)
             batches = islice(self.local.batches(len(data), rng), 1 if one_step else None)
             options, task = self.local.options, self.local.task
@@ -146,7 +149,7 @@ def estimate(
         Called with the number of each finished round.
     """
     rounds, every = integer("rounds", rounds, 1), integer("every", every, 1)
-    clients = _Clients(settings, integer("samples", samples, 1), objects)
+    clients = TrajectoryClients(settings, integer("samples", samples, 1), objects)
     w, n = clients.prepared.server.w, settings.clients.n
     rate = np.float32(settings.clients.lr)
     local = broad = mixed = bound = spread = 0.0

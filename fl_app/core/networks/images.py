@@ -66,6 +66,8 @@ def resnet18(classes: int, in_channels: int = 1, image_size: int = 28, width: in
     model.maxpool = nn.Identity()
     for number in range(4):
         layer = model._make_layer(block, width * 2**number, 2, stride=1 if number == 0 else 2)
+        if number > 0 and width * 2 ** (number - 1) < ONEDNN_CHANNEL_BLOCK:
+            layer[0].downsample[0] = PickingConv2d(layer[0].downsample[0])
         setattr(model, f"layer{number + 1}", layer)
     model.fc = nn.Linear(8 * width, classes)
     for module in model.modules():
@@ -74,17 +76,23 @@ def resnet18(classes: int, in_channels: int = 1, image_size: int = 28, width: in
     return in_fast_layout(model)
 
 
-def in_fast_layout(model: nn.Module) -> nn.Module:
-    """Bring a convolutional network into the fastest memory layout that is safe for it on a CPU.
+class PickingConv2d(nn.Conv2d):
+    """Compute a strided 1x1 convolution by picking the pixels first; parameters and results are the same.
 
-    Channels last is up to three times faster than the contiguous layout. It is not safe for a ResNet-18 of width below
-    16: in the backward pass of a strided 1x1 convolution, oneDNN writes past its workspace if the input is channels
-    last and has fewer channels than oneDNN's block (uxlfoundation/oneDNN#6035).
+    oneDNN writes past its workspace in the backward pass of a strided 1x1 convolution if the input is channels last and
+    has fewer channels than oneDNN's block (uxlfoundation/oneDNN#6035). Without the stride it does not.
     """
-    convolutions = [module for module in model.modules() if isinstance(module, nn.Conv2d)]
-    skipping = [one for one in convolutions if one.kernel_size == (1, 1) and one.stride != (1, 1)]
-    if any(one.in_channels < ONEDNN_CHANNEL_BLOCK for one in skipping):
-        return model
+
+    def __init__(self, strided: nn.Conv2d) -> None:
+        super().__init__(strided.in_channels, strided.out_channels, 1, strided.stride, bias=False)  # type: ignore[arg-type]
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        down, across = self.stride
+        return nn.functional.conv2d(image[:, :, ::down, ::across], self.weight)
+
+
+def in_fast_layout(model: nn.Module) -> nn.Module:
+    """Bring a convolutional network into channels last: on a CPU up to three times faster than contiguous."""
     return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 

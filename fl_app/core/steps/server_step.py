@@ -3,7 +3,8 @@
 
 Line 8 of Algorithm 1 is plain SGD, w_{t+1} = w_t - eta g_t. Here g_t stands for the scheme's direction: g_t itself
 for amplitudes, its signs for a majority vote. Momentum and Adam treat that direction as a gradient. An entry that was
-not refreshed in round t keeps its older value in g_t, and counts once more, as it does in plain SGD.
+not refreshed in round t keeps its older value in g_t, and counts once more, as it does in plain SGD. With error
+feedback at the clients it does not: a client sends what it has not sent before, and that must count once.
 
 The state is float32 in plain NumPy. Additions, products, quotients and square roots are rounded alike on every
 machine, and no other function is called, so that server and clients compute the same bits from the same directions.
@@ -42,6 +43,8 @@ class ServerOptions:
         Of "momentum": the share of the last movement that is kept, 0 to below 1, and whether the step looks ahead.
     beta1, beta2, epsilon
         Of "adam": the decay of the mean and of the mean square, 0 to below 1, and the term below the fraction.
+    fresh_only
+        Whether a received value counts in its own round alone.
     """
 
     optimizer: str = "sgd"
@@ -50,6 +53,7 @@ class ServerOptions:
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
+    fresh_only: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "optimizer", canonical("server optimizer", self.optimizer, SERVER_STEPS))
@@ -61,15 +65,27 @@ class ServerOptions:
     def make(self, d: int) -> ServerStep:
         """Return a new step for a model of d parameters."""
         d = integer("d", d, 1)
+        step: ServerStep = SgdStep()
         if self.optimizer == "momentum":
-            return MomentumStep(d, self.momentum, self.nesterov)
+            step = MomentumStep(d, self.momentum, self.nesterov)
         if self.optimizer == "adam":
-            return AdamStep(d, self.beta1, self.beta2, self.epsilon)
-        return SgdStep()
+            step = AdamStep(d, self.beta1, self.beta2, self.epsilon)
+        step.fresh_only = self.fresh_only
+        return step
 
 
 class ServerStep(ABC):
     """Hold what the server's optimizer remembers between two rounds, and compute w_{t+1}."""
+
+    fresh_only = False  # whether an entry that was not sent in a round has the direction 0 in it
+
+    def move(self, w: Floats, direction: Floats, selected: NDArray[np.int64], rate: float) -> Floats:
+        """Return w_{t+1} after a round that sent the selected entries; `direction` follows from the whole memory."""
+        if self.fresh_only:
+            fresh = np.zeros_like(direction)
+            fresh[selected] = direction[selected]
+            direction = fresh
+        return self.step(w, direction, rate)
 
     @abstractmethod
     def step(self, w: Floats, direction: Floats, rate: float) -> Floats:

@@ -4,6 +4,7 @@
 import json
 import math
 
+import matplotlib.image
 import pytest
 
 from tests.support.cli import fl_app
@@ -66,12 +67,12 @@ def test_advice_for_a_config():
     found = theory("advise", *SMALL, "--set", "air.mode=analog", "--set", "air.noise_std=0.3", "--trial", 5)
     # The noise is that of the config, divided among three clients.
     assert found["air_noise_rms"] == pytest.approx(0.1, rel=0.1)
-    assert found["k_m_ratio"] == min(found["ratios"], key=lambda one: one["noise_gain"])["k_m_ratio"]
+    assert found["k_m_ratio"] == min(found["ratios"], key=lambda one: one["error"])["k_m_ratio"]
     assert found["H"] == min(found["steps"], key=lambda one: one["bound"])["H"]
     assert found["air_seconds_per_round"] > 0
     votes = theory("advise", *SMALL, "--trial", 5)
     assert votes["H"] is None
-    assert votes["s"] > 0
+    assert votes["s"] >= 0
     assert "k_M/k = " in fl_app("theory", "advise", *SMALL, "--trial", 4).stdout
 
 
@@ -80,7 +81,9 @@ def test_terms_of_theorem_1_for_a_config():
     assert found["dominates"] in found["terms"]
     assert found["terms"]["staleness"] > 0
     assert found["constants"]["local_squared"] >= found["constants"]["global_squared"] > 0
-    shown = fl_app("theory", "bound", *SMALL, "--set=air.mode=analog", "--rounds", 1, "--samples", 20).stdout
-    assert "eta_local" in shown
+    small = ("theory", "bound", *SMALL, "--set=air.mode=analog", "--rounds", 1, "--samples", 20)
+    assert "eta_local" in fl_app(*small, "--figure", "bound.png").stdout
+    assert matplotlib.image.imread("bound.png")[..., :3].std() > 0.02, "the figure is blank"
+    assert "ends in .png" in fl_app(*small, "--figure", "bound.gif", code=2).stderr
     result = fl_app("theory", "bound", *SMALL, "--rounds", 1, "--samples", 20, code=2)
     assert "analog aggregation" in result.stderr

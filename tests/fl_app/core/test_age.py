@@ -7,7 +7,10 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from fl_app.core.ages import Ages
 from fl_app.core.selection import make_policy, update_age
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -125,3 +128,58 @@ def test_fair_k_is_fresher_than_top_rand_and_top_k():
         ages = [age.mean() for _, age in run(policy, lambda: (scale * rng.standard_normal(d)).astype(np.float32), 200)]
         mean_age[name] = np.mean(ages[100:])
     assert mean_age["fair-k"] < 0.65 * mean_age["top-rand"] < 0.65 * mean_age["top-k"]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Ages as rounds of the last update
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 40), st.integers(0, 2**32 - 1), st.sampled_from([0, 1, 250, 300]))
+def test_ages_are_those_of_the_formula(d, seed, start):
+    """From ages as a checkpoint has them, over rounds with few and many updates, and skipped ones."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(0, start + 1, d).astype(np.int32)
+    ages = Ages(age)
+    for _ in range(30):
+        if rng.random() < 0.2:
+            ages.skip()
+            age = age + 1
+        else:
+            selected = np.flatnonzero(rng.random(d) < rng.random())
+            ages.update(selected)
+            age = update_age(age, selected)
+        assert ages.array().tolist() == age.tolist()
+        assert ages.array().dtype == np.int32
+        assert ages.mean() == age.mean()
+        assert ages.max() == age.max()
+        assert ages.counts.tolist() == np.bincount(ages.last, minlength=ages.now + 1).tolist()
+
+
+def test_a_byte_for_each_entry_lasts_for_any_number_of_rounds():
+    """Round robin in steps of 10: no entry is older than 10 rounds."""
+    ages, age = Ages.zeros(100), np.zeros(100, np.int32)
+    for number in range(1000):
+        selected = np.arange(10) + 10 * (number % 10)
+        ages.update(selected)
+        age = update_age(age, selected)
+    assert ages.array().tolist() == age.tolist()
+    assert ages.last.dtype == np.uint8
+
+
+@pytest.mark.parametrize(("oldest", "wider"), [(250, np.uint16), (65_530, np.uint32)])
+def test_an_entry_that_is_never_sent_takes_a_wider_type(oldest, wider):
+    ages = Ages(np.array([0, oldest, 3]))
+    for _ in range(10):
+        ages.update(np.array([0]))
+    assert ages.array().tolist() == [0, oldest + 10, 13]
+    assert ages.last.dtype == wider
+
+
+def test_ages_refuse_what_they_cannot_hold():
+    with pytest.raises(ValueError, match=r"0\.\.2"):
+        Ages.zeros(3).update(np.array([3]))
+    with pytest.raises(ValueError, match=r"0\.\.2"):
+        Ages.zeros(3).update(np.array([-1]))
+    with pytest.raises(ValueError, match="smallest entry is -1"):
+        Ages(np.array([0, -1]))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A client's local training and what it puts on the air."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -206,7 +208,22 @@ def test_batch_norm_is_measured_by_each_client_on_its_own_data():
     assert not np.array_equal(measured[0]["bn1.running_mean"], measured[1]["bn1.running_mean"])
 
 
-@pytest.mark.parametrize(("width", "layout"), [(15, torch.contiguous_format), (16, torch.channels_last)])
-def test_narrow_resnets_keep_clear_of_onednn_s_fault(width, layout):
-    assert layout_of(build_model("resnet18", CLASSES, 3, 8, width=width)) is layout
+@pytest.mark.parametrize("width", [4, 8, 15, 16])
+def test_networks_are_channels_last_and_compute_what_torchvisions_blocks_do(width):
+    model = build_model("resnet18", CLASSES, 3, 16, width=width).eval()
+    assert layout_of(model) is torch.channels_last
+    plain = copy.deepcopy(model).to(memory_format=torch.contiguous_format)
+    for layer in (plain.layer2, plain.layer3, plain.layer4):
+        ours = layer[0].downsample[0]
+        strided = nn.Conv2d(ours.in_channels, ours.out_channels, 1, stride=2, bias=False)
+        strided.weight = ours.weight
+        layer[0].downsample[0] = strided
+    x = torch.randn(6, 3, 16, 16, generator=torch.Generator().manual_seed(1))
+    model(x.to(memory_format=torch.channels_last)).square().mean().backward()
+    plain(x).square().mean().backward()
+    for ours, theirs in zip(model.parameters(), plain.parameters(), strict=True):
+        assert torch.linalg.vector_norm(ours.grad - theirs.grad) < 1e-4 * torch.linalg.vector_norm(theirs.grad)
+
+
+def test_the_cnn_is_channels_last():
     assert layout_of(build_model("cnn", CLASSES, 1, 8)) is torch.channels_last

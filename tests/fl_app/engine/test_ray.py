@@ -78,16 +78,18 @@ def assert_same_reports(some, others):
     for one, other in zip(some, others, strict=True):
         assert one.loss == other.loss
         np.testing.assert_array_equal(one.payload, other.payload)
+        np.testing.assert_array_equal(one.residual, other.residual)
 
 
 def test_ray_gives_the_same_bits_as_this_process_even_if_a_worker_is_killed(on_ray, tmp_path, caplog):
     shared = TorchData(60)  # its random numbers follow from the seed, too
     clients = [make_samples(20 + n, n) for n in range(2)]
     clients += [DatasetSamples(shared, np.arange(30 * n, 30 * n + 30)) for n in range(2)]
-    local = replace(LOCAL, model=RESNET)
+    local = replace(LOCAL, model=RESNET, error_feedback=True)
     one = here([*clients, Deadly(tmp_path, 0, 4)], local)
     two = on_ray(2, [*clients, Deadly(tmp_path, 1, 4)], local=local)
     message = broadcast(RESNET)
+    message = replace(message, residuals={n: np.full_like(message.w, n) for n in (1, 2, 4)})
     assert_same_reports(one.train(message), two.train(message))
     assert len(list(tmp_path.iterdir())) == 1
     assert "a worker was lost while training round 3" in caplog.text

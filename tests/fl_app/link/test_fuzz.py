@@ -13,7 +13,8 @@ import pytest
 import zmq
 
 from fl_app.core.steps.server_step import ServerOptions
-from fl_app.link.desk import KNOWN_PEERS, Desk
+from fl_app.link.desk import Desk
+from fl_app.link.strikes import KNOWN_PEERS
 from fl_app.link.terms import Terms
 from fl_app.link.wire import Message, pack
 from oac_blocks.dsp.waveform.schemes import scheme_named

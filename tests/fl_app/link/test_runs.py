@@ -76,6 +76,26 @@ def test_same_bits_with_some_clients_a_falling_rate_and_adam(site, link_settings
     assert max(sizes[1:]) < d  # and never again, though a client takes part in every second round only
 
 
+@pytest.mark.parametrize("mode", ["onebit", "analog"])
+def test_clients_keep_what_they_did_not_send_and_a_resumed_server_tells_them(site, link_settings, trained_here, mode):
+    """The server is killed, and its clients too: what they had kept is in the checkpoint."""
+    settings = link_settings(
+        run={"rounds": 6, "checkpoint_every": 2, "eval_every": 100},
+        clients={"n": 2, "error_feedback": True},
+        air={"name": "fading", "mode": mode},
+    )
+    here = site(settings)
+    server, clients = here.server(), [here.client(number) for number in range(2)]
+    here.wait_for_rounds(3, server)
+    server.kill()
+    clients[1].kill()  # client 0 stays, and may be ahead of the checkpoint
+    again = here.server()
+    clients[1] = here.client(1)
+    assert again.wait() == 0, again.text
+    assert [client.wait() for client in clients] == [0, 0]
+    assert_same_run(here.run, trained_here(settings), figures)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("fraction", [1.0, 0.5])
 def test_batch_norm_over_the_link(site, link_settings, trained_here, fraction):

@@ -4,7 +4,8 @@
 import numpy as np
 import pytest
 
-from fl_app.theory.accumulation import KNOWN_POLICIES, Setting, blind_noise_gain, noise_gain, simulate, stale_error
+from fl_app.core.noise_gain import KNOWN_POLICIES, Setting, noise_gain
+from fl_app.theory.accumulation import blind_noise_gain, simulate, stale_error
 
 # An independent simulation (d = 20,000, rho = 10 %, 600 rounds); policy, k_M/k, noise gain for s = 1 and s = 0.
 REFERENCE = [
