@@ -19,10 +19,10 @@ SEED ?= 1
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test test-all test-repeat soak lint check companion bench docs train clean
+.PHONY: help setup test test-all test-repeat soak lint check companion bench bench-compare docs train clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: ## install what is missing: GNU Radio from apt, Python packages into .venv
 	@bash scripts/setup.sh
@@ -51,8 +51,20 @@ check: lint test ## all that must hold before a commit, and all that CI runs: li
 companion: setup ## open GNU Radio Companion with our blocks; ARGS=grc_flows/NAME.grc opens a flowgraph
 	.venv/bin/oac-blocks companion $(ARGS)
 
-bench: setup ## measure speed against GNU Radio's own blocks
+bench: setup ## measure speed against what others wrote; keeps the figures in benchmarks/results
 	$(PYTHON_BIN) -m benchmarks $(ARGS)
+
+# `make bench-compare A B`: the words behind the target are its arguments, and no targets themselves.
+ifeq (bench-compare,$(firstword $(MAKECMDGOALS)))
+A ?= $(word 2,$(MAKECMDGOALS))
+B ?= $(word 3,$(MAKECMDGOALS))
+ifneq (,$(wordlist 2,3,$(MAKECMDGOALS)))
+.PHONY: $(wordlist 2,3,$(MAKECMDGOALS))
+$(wordlist 2,3,$(MAKECMDGOALS)): ; @:
+endif
+endif
+bench-compare: setup ## compare the figures of two commits or files, as in: make bench-compare A B
+	@$(PYTHON_BIN) -m benchmarks.record.compare $(A) $(B)
 
 docs: setup ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(PYTHON_BIN) -m mkdocs build --strict $(ARGS)

@@ -16,7 +16,7 @@ python=$venv/bin/python
 log=$root/.cache/setup.log
 
 required=(gnuradio gir1.2-gtk-3.0 gir1.2-pango-1.0 iproute2 libiio0 libiio-utils python3-venv xauth xvfb)
-optional=(dataset-fashion-mnist)
+optional=(dataset-fashion-mnist chromium chromium-driver)
 
 # Packages in the user's home would satisfy pip and be gone for the next user of the machine.
 export PYTHONNOUSERSITE=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
