@@ -43,9 +43,9 @@ class RunSection(Section):
     workers: int = Field(2, ge=0, le=1024, description="processes that train clients; 0: this one, or all that Ray has")
     threads: int = Field(1, ge=1, le=1024, description="torch threads in each process")
     device: str = Field("cpu", min_length=1, description='"cpu", "cuda", "cuda:1"')
-    loggers: list[Literal["tensorboard", "mlflow", "wandb"]] = Field(
-        ["tensorboard"],
-        description="programs for which the figures of the rounds are written: tensorboard, mlflow, wandb",
+    loggers: list[Literal["dashboard", "tensorboard", "mlflow", "wandb"]] = Field(
+        ["dashboard", "tensorboard"],
+        description="programs for which the rounds are written: dashboard (the live page), tensorboard, mlflow, wandb",
     )
     out: str = Field("", description='the run\'s folder; "": a new one in runs/')
 
@@ -125,12 +125,12 @@ class SelectionSection(Section):
 
     policy: str = Field(
         "fair-k",
-        description="fair-k, top-k, age-top-k, top-rand, round-robin, rand-k, dense, an installed name or "
+        description="fair-k, top-k, age-top-k, top-rand, round-robin, rand-k, dense, adaptive-k, an installed name or "
         "package.module:Policy",
     )
     rho: float | None = Field(None, gt=0, le=1, description="share of the entries sent in a round, k/d")
     k: int | None = Field(None, ge=1, description="entries sent in a round, instead of rho")
-    k_m_ratio: float = Field(MAGNITUDE_SHARE, ge=0, le=1, description="k_M/k of fair-k and top-rand")
+    k_m_ratio: float = Field(MAGNITUDE_SHARE, ge=0, le=1, description="k_M/k of fair-k, top-rand; adaptive-k's first")
     r_ratio: float = Field(CANDIDATE_RATIO, ge=1, description="r/k of age-top-k")
     args: dict[str, Any] = Field(default_factory=dict, description="arguments of a policy of your own, as a table")
 

@@ -17,6 +17,7 @@ from fl_app.cli.radio_command import radio
 from fl_app.cli.reproduce_command import reproduce
 from fl_app.cli.sweep_command import compare, sweep
 from fl_app.cli.theory_command import theory
+from fl_app.cli.web import Port, Web, dashboard, live_page
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -65,6 +66,8 @@ def train(
     air: Annotated[str | None, typer.Option(help="ideal, fading, waveform, gnuradio or pluto.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1.")] = None,
     data_root: Annotated[str | None, typer.Option(help="Folder of the data set's files.")] = None,
+    web: Web = False,
+    port: Port = None,
 ) -> None:
     """Train a model over the air.
 
@@ -75,7 +78,9 @@ def train(
         settings = settings_from(config, changes, {**where, "air.name": air, "data.root": data_root})
         from fl_app.runs.run_folder import RunFolder
 
-        train_and_show(settings, RunFolder.plan(settings, out), as_json)
+        folder = RunFolder.plan(settings, out)
+        with live_page(web, port, *folder.page):
+            train_and_show(settings, folder, as_json)
 
 
 @app.command()
@@ -87,6 +92,8 @@ def resume(
     rounds: Annotated[
         int | None, typer.Option(min=1, help="Total number of rounds, instead of the number that the run began with.")
     ] = None,
+    web: Web = False,
+    port: Port = None,
 ) -> None:
     """Resume a run that was stopped or killed, bit for bit as if it had never stopped.
 
@@ -107,7 +114,8 @@ def resume(
             settings = settings.with_values(engine={"name": engine})
         if rounds is not None:
             settings = folder.with_rounds(settings, rounds)
-        train_and_show(settings, folder, as_json)
+        with live_page(web, port, *folder.page):
+            train_and_show(settings, folder, as_json)
 
 
 @app.command()
@@ -141,6 +149,7 @@ app.command()(compare)
 app.command()(sweep)
 link_commands.register(app)
 app.command()(radio)
+app.command()(dashboard)
 app.command("list")(list_parts)
 app.command()(reproduce)
 app.add_typer(theory, name="theory")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fl_app.cli.console import Config, Json, Out, Set, clear_errors, say, settings_from, train_and_show
+from fl_app.cli.web import Port, Web, live_page
 from fl_app.config import ConfigError, Settings, load_settings
 from fl_app.link.address import reachable
 from fl_app.processes.interrupt import EXIT_CODE, end_at_once, stop_on_signal
@@ -229,6 +230,8 @@ def up(
     air: Air = None,
     as_json: Json = False,
     no_training: Annotated[bool, typer.Option("--no-training", help="Clients draw their votes at random.")] = False,
+    web: Web = False,
+    port: Port = None,
 ) -> None:
     """Start server and clients on this machine, and show them on one screen. Ctrl-C takes all of it down.
 
@@ -241,7 +244,8 @@ def up(
         settings, folder = run_of(config, changes, out, resume, {"air.name": air})
         from fl_app.cli.up import bring_up
 
-        code = bring_up(settings, folder, as_json, no_training)
+        with live_page(web, port, *folder.page):
+            code = bring_up(settings, folder, as_json, no_training)
         if code:
             raise typer.Exit(code)
 

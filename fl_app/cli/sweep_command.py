@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fl_app.cli.console import Config, Json, Set, clear_errors, say, settings_from, show_result
+from fl_app.cli.web import Port, Web, live_page
 from fl_app.config import ConfigError
 from fl_app.core.selection import POLICY_NAMES
 from fl_app.processes.interrupt import EXIT_CODE, stop_on_signal
@@ -45,6 +46,8 @@ def sweep(
             min=0, help="Number of runs side by side, each in a process. Default: one for each core. 0: in this one."
         ),
     ] = None,
+    web: Web = False,
+    port: Port = None,
 ) -> None:
     """Train every combination of some settings with every seed, and write one table, one figure and one page.
 
@@ -63,7 +66,8 @@ def sweep(
         runs = plan(settings, parse_vary(vary or []), seeds_from(seeds), path, "--vary {}={}".format)
         options = [*(f"--vary={text}" for text in vary or []), "--seeds", seeds]
         again = _again("sweep", config, options, changes, path, [] if jobs is None else ["--jobs", str(jobs)])
-        played = play_with_progress(runs, [run.title for run in runs], sweeping.jobs_for(runs, jobs), again)
+        with live_page(web, port, path):
+            played = play_with_progress(runs, [run.title for run in runs], sweeping.jobs_for(runs, jobs), again)
         result = sweeping.conclude(runs, played, path)
         if result.runs:
             headings, rows = table_of(result.outcome, with_seeds=False)  # sweep.md has them; a terminal is narrow

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fl_app.config import ConfigError, Settings
 from fl_app.runs.callbacks import Callback, CallbackList
 from fl_app.runs.events import Events
+from fl_app.runs.live.logger import LiveLogger
 from fl_app.runs.metrics import RoundFigures, numbers_of
 from fl_app.runs.run_folder import RunFolder
 
@@ -85,13 +86,14 @@ class WandbLogger(Callback):
 def check_loggers(settings: Settings) -> None:
     """Raise ConfigError, before the first round, if the package of a logger is missing; TensorBoard's may be."""
     for name in settings.run.loggers:
-        if name != "tensorboard" and find_spec(name) is None:
+        if name not in ("dashboard", "tensorboard") and find_spec(name) is None:
             raise ConfigError(f"[run] loggers = {name!r} needs a package: pip install 'gr-oac[{name}]'")
 
 
 def make_loggers(settings: Settings, folder: RunFolder, rounds_done: int) -> CallbackList:
     """Make the loggers that [run] loggers names, for a run that has played so many rounds already."""
     makers = {
+        "dashboard": lambda: LiveLogger(folder, rounds_done),
         "tensorboard": lambda: Events(folder.events, rounds_done),
         "mlflow": lambda: MlflowLogger(settings, folder),
         "wandb": lambda: WandbLogger(settings, folder),

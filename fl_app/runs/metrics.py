@@ -51,6 +51,8 @@ class RoundFigures:
         Wall-clock time of waiting for the clients, processor time of the simulated air, wall-clock time of the round.
     downlink_bytes : int or None
         Over the link: mean over the clients; the model itself has 4d bytes.
+    k_m : int or None
+        Number of the entries sent that were selected by their magnitude, of policies that have such a number.
 
     Examples
     --------
@@ -86,6 +88,7 @@ class RoundFigures:
     tie_share: float | None = None
     air_joules: float | None = None
     air_hertz: float | None = None
+    k_m: int | None = None
 
     @property
     def is_tested(self) -> bool:

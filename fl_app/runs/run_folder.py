@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Keep a run in a folder: its settings, the figures of each round, and the state from which it can go on.
 
-config.toml  metrics.jsonl  result.json  checkpoints/  events/  *.png  report.html
+config.toml  metrics.jsonl  result.json  checkpoints/  events/  *.png  report.html  round.json  clients.jsonl  run.log
 """
 
 from __future__ import annotations
@@ -46,6 +46,9 @@ class RunFolder:
         self.checkpoints = path / "checkpoints"
         self.events = path / "events"
         self.report = path / "report.html"
+        self.snapshot = path / "round.json"  # the last round, for the live page
+        self.clients = path / "clients.jsonl"  # the clients' radios so far, for the live page
+        self.log = path / "run.log"
 
     @classmethod
     def create(cls, settings: Settings, path: Path | None = None) -> RunFolder:
@@ -82,6 +85,14 @@ class RunFolder:
     @property
     def resume_command(self) -> str:
         return f"fl_app resume {shlex.quote(str(self.path))}"
+
+    @property
+    def page(self) -> tuple[Path, str]:
+        """Return the folder that the live page of this run shows, and the run's name in it.
+
+        Beside a run that has its name from here, the page lists the other runs.
+        """
+        return (self.path.parent, self.path.name) if self._has_own_name else (self.path, self.path.name)
 
     def begin(self, settings: Settings) -> None:
         """Make the folder when there is something to keep; in an earlier run's folder, update the number of rounds."""

@@ -91,6 +91,7 @@ def train_run(
                 on_round(row)
                 is_stopping = done < rounds and should_stop()
                 if is_stopping or done == rounds or done % settings.run.checkpoint_every == 0:
+                    training.collect()
                     folder.save(training.checkpoint(run.prepared.fingerprint))
                 if is_stopping:
                     break

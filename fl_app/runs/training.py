@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from fl_app.engine.pool import Workers
 from fl_app.runs.checkpoints import Checkpoint
 from fl_app.runs.metrics import RoundFigures, rows_from
 
-BUFFER_PREFIX = "buffer."
+BUFFER_PREFIX, RESIDUAL_PREFIX = "buffer.", "residual."
 
 
 class Training:
@@ -41,14 +42,20 @@ class Training:
         self.server, self.air, self.buffers, self.participants = server, air, buffers, participants
         self._air_settings = air_settings
         self.rows: list[RoundFigures] = []
+        self.residuals: dict[int, NDArray[np.float32]] = {}  # what clients have not sent yet, with error feedback
         self.lost_in_a_row = 0
+        # What the last round brought, for displays. Payloads are let go: they may be larger than the model.
+        self.last_reports: list[ClientReport] = []
+        self.last_uplink: Uplink | None = None
 
     def play_round(self, evaluate: bool) -> RoundFigures:
         """Play round t of Algorithm 1."""
         server, t, started = self.server, len(self.rows), time.perf_counter()
         k = server.selected.size
+        k_m = getattr(server.policy, "k_m", None) if k < server.d else None  # round 0 sends all entries
         # The server broadcasts w_t and S_t. Every client that takes part trains and keeps the entries where S_t = 1.
-        reports = self.workers.train(Broadcast(t, server.w, server.selected))
+        reports = self.workers.train(Broadcast(t, server.w, server.selected, self.residuals))
+        self.residuals |= {report.client: report.residual for report in reports if report.residual is not None}
         train_seconds = time.perf_counter() - started
         # All clients with finite gradients transmit at once, and the air adds up their signals.
         sending = [report for report in reports if report.transmits]
@@ -56,12 +63,8 @@ class Training:
         uplink = self._uplink(sending, t) if sending else None
         air_cpu_seconds = time.process_time() - air_started
         # The server updates g_t, w_{t+1}, A_{t+1} and S_{t+1}.
-        if uplink is not None and uplink.heard.size and np.isfinite(uplink.received).all():
-            server.update(uplink.received, t)
-            self.lost_in_a_row = 0
-        else:
-            server.skip()
-            self.lost_in_a_row += 1
+        used = server.receive(None if uplink is None else uplink.of_someone(), t)
+        self.lost_in_a_row = 0 if used else self.lost_in_a_row + 1
         tested = self._evaluate(t) if evaluate else None
         errors, compared, entries = self._vote_errors(sending, uplink) if uplink is not None else (0, 0, 0)
         dropped = len(reports) - len(sending)
@@ -72,8 +75,8 @@ class Training:
             loss=_finite(float(np.mean([report.loss for report in sending]))) if sending else None,
             test_accuracy=tested.figures.get("accuracy") if tested else None,
             test_loss=_finite(tested.loss) if tested else None,
-            mean_aou=float(server.age.mean()),
-            max_aou=int(server.age.max()),
+            mean_aou=server.ages.mean(),
+            max_aou=server.ages.max(),
             participation=float(np.count_nonzero(server.times_sent > 1) / server.d),
             dropped_clients=dropped,
             absent_clients=self.participants(t).size - dropped - heard,
@@ -90,9 +93,14 @@ class Training:
             air_cpu_seconds=air_cpu_seconds,
             seconds=time.perf_counter() - started,
             test_figures=_further_figures(tested),
+            k_m=k_m,
             **self.workers.figures(),
         )
         self.rows.append(row)
+        self.last_uplink, self.last_reports = (
+            uplink,
+            [replace(report, payload=None, residual=None) for report in reports],
+        )
         return row
 
     def _uplink(self, sending: Sequence[ClientReport], t: int) -> Uplink:
@@ -127,9 +135,18 @@ class Training:
             self.buffers = average_buffers(finite) if finite else self.buffers
         return self.workers.evaluate(self.server.w, self.buffers)
 
+    def collect(self) -> None:
+        """Ask clients elsewhere for what they have not sent yet, so that the next checkpoint has it."""
+        collected = self.workers.residuals(len(self.rows) - 1)
+        self.residuals = self.residuals if collected is None else collected
+
     def checkpoint(self, fingerprint: str) -> Checkpoint:
         """Return all that `restore` needs; everything else follows from the settings."""
-        arrays = {**self.server.arrays(), **{BUFFER_PREFIX + name: array for name, array in self.buffers.items()}}
+        arrays = {
+            **self.server.arrays(),
+            **{BUFFER_PREFIX + name: array for name, array in self.buffers.items()},
+            **{f"{RESIDUAL_PREFIX}{client}": kept for client, kept in self.residuals.items()},
+        }
         state = {
             "fingerprint": fingerprint,
             "policy": self.server.policy.state(),
@@ -145,11 +162,15 @@ class Training:
         self.server.load_arrays(arrays)
         self.server.policy.load_state(state["policy"])
         self.air.load_state(state["air"])
-        self.buffers = {
-            name.removeprefix(BUFFER_PREFIX): array for name, array in arrays.items() if name.startswith(BUFFER_PREFIX)
-        }
+        self.buffers = _named(arrays, BUFFER_PREFIX)
+        self.residuals = {int(client): kept for client, kept in _named(arrays, RESIDUAL_PREFIX).items()}
         self.lost_in_a_row = state["lost_in_a_row"]
         self.rows = rows_from(state["rows"])
+
+
+def _named(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays whose names begin with the prefix, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _further_figures(tested: Evaluation | None) -> dict[str, float | None] | None:

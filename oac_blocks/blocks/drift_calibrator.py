@@ -35,7 +35,8 @@ class drift_calibrator(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming
     - ``status`` in, from all clients: which correction an answer used, and whose stream broke;
     - ``orders`` out, to all clients, and then ``plan`` out, to round control: the coming round;
     - ``report`` out: ``round``, and vectors ``offset_samples``, ``sigma_samples``, ``correction_samples``,
-      ``drift_ppm``, ``power_db`` and ``gain_db`` with one element for each client, and their ``states`` in one text.
+      ``drift_ppm``, ``cfo_rad``, ``power_db`` and ``gain_db`` with one element for each client, and their ``states``
+      in one text.
 
     The waveform's numbers that the receiver tells with its arrivals go on with ``orders`` and ``report``.
 
@@ -160,7 +161,7 @@ class drift_calibrator(gr.basic_block):  # noqa: N801 (GNU Radio's way of naming
         views = self._loop.clients
         if not self._loop.enabled:  # none is ordered then, whatever the loop still knows
             views = tuple(dataclasses.replace(view, correction_samples=0.0) for view in views)
-        names = ("offset_samples", "sigma_samples", "correction_samples", "drift_ppm", "power_db", "gain_db")
+        names = ("offset_samples", "sigma_samples", "correction_samples", "drift_ppm", "cfo_rad", "power_db", "gain_db")
         vectors = {name: pdus.float64_vector([getattr(view, name) for view in views]) for name in names}
         states = ", ".join(view.state for view in views)
         about = {"round": self._loop.round - 1, **vectors, "states": states, **self._agreed}

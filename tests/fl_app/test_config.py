@@ -137,7 +137,8 @@ def test_defaults_are_the_papers():
     assert (clients.fraction, clients.epochs, clients.weighting) == (1.0, 0, "equal")
     assert (clients.momentum, clients.nesterov, clients.weight_decay, clients.clip_norm) == (0.0, False, 0.0, 0.0)
     assert (server.optimizer, server.nesterov) == ("sgd", False)
-    assert {name: getattr(server, name) for name in vars(ServerOptions())} == vars(ServerOptions())
+    assert server.options(clients) == ServerOptions()
+    assert server.options(clients.with_values(error_feedback=True)) == ServerOptions(fresh_only=True)
     for section in (clients, server):
         assert (section.lr_schedule, section.lr_warmup, section.lr_floor) == ("constant", 0, 0.0)
         assert not section.depends_on_rounds

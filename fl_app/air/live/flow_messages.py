@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fl_app.air.observed import Observation, radio_observation
 from oac_blocks.blocks.support import pdus
 from oac_blocks.blocks.support.pmt_bytes import deserialise, serialise
 from oac_blocks.dsp.checks import integer
@@ -33,6 +34,10 @@ class Report(NamedTuple):
     round: int  # the last round that the calibrator has measured
     states: tuple[str, ...]
     waveform: Mapping[str, float]
+    # Of each client, as it was measured last; NaN if it was not. An older flowgraph tells none.
+    offset_samples: npt.NDArray[np.float64]
+    power_db: npt.NDArray[np.float64]
+    cfo_rad: npt.NDArray[np.float64]
 
 
 def read_call(message: bytes) -> tuple[Call, float]:
@@ -62,7 +67,16 @@ def read_report(message: bytes) -> Report:
     states = about.get("states")
     if not isinstance(states, str):
         raise ValueError("a report must have states")
-    return Report(integer("round", about.get("round"), -1), tuple(states.split(", ")), agreed_in(about))
+    one_each = states.split(", ")
+    measured = [_vector(about.get(name), len(one_each)) for name in ("offset_samples", "power_db", "cfo_rad")]
+    return Report(integer("round", about.get("round"), -1), tuple(one_each), agreed_in(about), *measured)
+
+
+def observation_of(report: Report | None, sample_rate_hz: float) -> Observation | None:
+    """Describe the clients' radios as the calibrator's last report has them."""
+    if report is None:
+        return None
+    return radio_observation(report.states, report.offset_samples, report.power_db, report.cfo_rad, sample_rate_hz)
 
 
 def payload(call: Call, client: int, votes: npt.NDArray[Any]) -> bytes:
@@ -73,6 +87,11 @@ def payload(call: Call, client: int, votes: npt.NDArray[Any]) -> bytes:
 def ballot(call: Call, votes: int, takes_part: Sequence[bool]) -> bytes:
     """How many votes the round has, and which clients take part: for all transceivers."""
     return serialise(pdus.make(np.array(takes_part, np.int8), {"votes": votes, **call._asdict()}))
+
+
+def _vector(values: Any, length: int) -> npt.NDArray[np.float64]:
+    vector = np.asarray(values if isinstance(values, list | tuple | np.ndarray) else (), np.float64)
+    return vector if vector.shape == (length,) else np.full(length, np.nan)
 
 
 def _notice(message: Any) -> dict[str, Any]:

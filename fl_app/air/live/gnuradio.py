@@ -18,6 +18,7 @@ from fl_app.air.live import flow_messages
 from fl_app.air.live.flow_bursts import CarriedBurst, ballots_of_all, uplink_in_bursts
 from fl_app.air.live.gnuradio_process import FlowgraphAir, FlowgraphError, FlowgraphProcess
 from fl_app.air.live.loopback_settings import loopback_settings
+from fl_app.air.observed import Observation
 from fl_app.air.scales import common_scale
 from oac_blocks.bench.flows.endpoints import Endpoints
 
@@ -32,7 +33,7 @@ class VoteLoopback(FlowgraphProcess):
         self._next = self.socket(zmq.PULL, endpoints.next)
         self._soft_votes = self.socket(zmq.PULL, endpoints.soft_votes)
         self._report = self.socket(zmq.PULL, endpoints.report)
-        self._states = "nothing was heard yet"
+        self.report: flow_messages.Report | None = None  # the calibrator's last one
 
     def vote(self, ballots: npt.NDArray[Any]) -> CarriedBurst:
         """Send one burst: the votes of all clients, (clients, k)."""
@@ -49,10 +50,10 @@ class VoteLoopback(FlowgraphProcess):
 
     def look(self) -> None:
         while self._report.poll(0):
-            self._states = ", ".join(flow_messages.read_report(self._report.recv()).states)
+            self.report = flow_messages.read_report(self._report.recv())
 
     def about(self) -> str:
-        return f"; clients: {self._states}"
+        return f"; clients: {'nothing was heard yet' if self.report is None else ', '.join(self.report.states)}"
 
 
 class GnuradioAir(FlowgraphAir[VoteLoopback]):
@@ -66,3 +67,7 @@ class GnuradioAir(FlowgraphAir[VoteLoopback]):
         ballots = ballots_of_all(self.scheme.signed_energies(values, scale), clients, self.n_clients)
         send = lambda first, stop: flowgraph.vote(ballots[:, first:stop])  # noqa: E731
         return uplink_in_bursts(values.shape[1], clients, self.settings, send, scale)
+
+    def observe(self) -> Observation | None:
+        report = self._flowgraph.report if self._flowgraph else None
+        return flow_messages.observation_of(report, self.settings.sample_rate_hz)

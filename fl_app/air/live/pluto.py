@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from fl_app.air.base import Air, Unseen, Uplink
 from fl_app.air.live.flow_bursts import MAX_CLIENTS, CarriedBurst, ballots_of_all, uplink_in_bursts
+from fl_app.air.observed import Observation, radio_observation
 from fl_app.air.payload import check_payload
 from fl_app.air.scales import common_scale
 from fl_app.air.settings import AirSettings
@@ -112,6 +113,14 @@ class PlutoAir(Air):
             return CarriedBurst(outcome.soft_votes, outcome.snr_db, outcome.heard)
 
         return uplink_in_bursts(values.shape[1], numbers, self.settings, send, scale)
+
+    def observe(self) -> Observation | None:
+        last = self.last
+        if last is None:
+            return None
+        states = [gone or view.state for gone, view in zip(last.absent, last.views, strict=True)]
+        about = (last.offset_samples, last.arrivals.power_db, last.arrivals.cfo_rad)
+        return radio_observation(states, *about, self.settings.sample_rate_hz)
 
     def _send(self, votes: npt.NDArray[Any], clients: Sequence[int]) -> RoundOutcome:
         """Play rounds until one of them counts; PlutoError if there are too many."""

@@ -43,6 +43,30 @@ def test_another_seed_gives_another_run(run, tiny):
     assert [row.loss for row in one.rows()] != [row.loss for row in other.rows()]
 
 
+@pytest.mark.parametrize("mode", ["onebit", "analog"])
+def test_error_feedback_gives_the_same_run_for_any_number_of_workers_and_after_any_stop(run, tiny, mode):
+    settings = tiny(run={"rounds": 5}, clients={"error_feedback": True, "fraction": 0.6}, air={"mode": mode})
+    whole = run(settings, "whole")
+    assert whole.latest().arrays.keys() >= {"residual.0", "residual.1", "residual.2"}
+    for stops in (1, 1, 2, None):
+        stopped = run(settings.with_values(run={"workers": 2}), "stopped", stop_after=stops)
+    assert_same_run(stopped, whole)
+    without = run(tiny(run={"rounds": 5}, clients={"fraction": 0.6}, air={"mode": mode}), "without")
+    assert without.rows()[-1].loss != whole.rows()[-1].loss
+
+
+def test_adaptive_k_goes_on_as_if_never_stopped_and_rows_have_its_k_m(run, tiny):
+    settings = tiny(run={"rounds": 6, "checkpoint_every": 1}, selection={"policy": "adaptive-k"})
+    whole = run(settings, "whole")
+    for stops in (2, 2, None):
+        stopped = run(settings, "stopped", stop_after=stops)
+    assert_same_run(stopped, whole)
+    shares = [None if row.k_m is None else row.k_m / row.k for row in whole.rows()]
+    assert shares[0] is None  # all entries are sent
+    assert shares[1] == pytest.approx(0.75, abs=1e-4)
+    assert len(set(shares)) > 2
+
+
 @pytest.mark.parametrize("air", ["fading", "waveform"])
 def test_stopped_run_goes_on_as_if_it_never_was(run, tiny, air):
     settings = tiny(run={"rounds": 5}, air={"name": air})

@@ -77,6 +77,16 @@ class Scheme(ABC):
     def check(self, payload: Payload) -> Payload:
         """Return the payload (..., k) in the scheme's ``dtype``; raise ValueError if a value is not allowed."""
 
+    def stands_for(self, payload: Payload, entries: Floats) -> Floats:
+        """Return the entries that a client's payload stands for, in the units of its gradient.
+
+        These are the multiple of the payload that is nearest to the entries: amplitudes stand for themselves, and a
+        vote stands for the mean magnitude of the entries that were voted on. Error feedback keeps the difference.
+        """
+        sent, wanted = payload.astype(np.float64), entries.astype(np.float64)
+        power = float(sent @ sent)
+        return (sent * (float(sent @ wanted) / power if power else 0.0)).astype(np.float32)
+
     def common_scale(self, rms: npt.NDArray[np.float64], peak: npt.NDArray[np.float64]) -> float:  # noqa: ARG002
         """Return the scale that all clients apply in a round.
 
