@@ -10,10 +10,12 @@ import pytest
 from tests.support.paths import ROOT
 
 # The modules that may import what the rest of their package may not: those that run a flowgraph or speak its language,
-# and those that talk to Plutos.
+# those that talk to Plutos, and those that need Flower.
 EXEMPT = (
     "fl_app.air.live.flow_messages",
     "fl_app.air.live.gnuradio",
+    "fl_app.flower.mod",
+    "fl_app.flower.strategy",
     "fl_app.link.radio_",
     "fl_app.link.relay",
     "oac_blocks.bench.flows.",
@@ -72,4 +74,26 @@ def test_the_command_line_starts_without_what_few_commands_need():
     run = subprocess.run([sys.executable, "-c", tell], cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = set(json.loads(run.stdout))
     assert "fl_app.config" in loaded
-    assert not loaded & {"matplotlib", "scipy.linalg", "scipy.ndimage", "scipy.optimize", "torch", "torchvision"}
+    assert not loaded & {
+        "matplotlib",
+        "numba",
+        "scipy.linalg",
+        "scipy.ndimage",
+        "scipy.optimize",
+        "torch",
+        "torchvision",
+    }
+
+
+def test_small_models_are_selected_without_the_compiler():
+    """It takes half a second to load, which selection in a small model never wins back."""
+    tell = """
+import json, sys
+import numpy as np
+from fl_app.core.ages import Ages
+from fl_app.core.selection import make_policy
+make_policy("fair-k", 1000, 100).pick(np.ones(1000, np.float32), Ages.zeros(1000))
+print(json.dumps(sorted(sys.modules)))
+"""
+    run = subprocess.run([sys.executable, "-c", tell], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert not set(json.loads(run.stdout)) & {"numba", "torch"}

@@ -28,7 +28,7 @@ FLOORS = [
     {"fl_app.config"},
     {"fl_app.runs"},
     {"fl_app.link", "fl_app.experiment", "fl_app.theory"},
-    {"fl_app.paper"},
+    {"fl_app.paper", "fl_app.flower"},
     {"fl_app.cli"},
 ]
 # Blocks, flowgraphs, and the command that opens Companion.

@@ -6,12 +6,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from docs.figures.markdown import table  # noqa: E402  (the repository is no installed package)
+
 DESCRIPTIONS = ROOT / "oac_blocks" / "grc"
 PAGE = ROOT / "docs" / "blocks.md"
 BEGIN = "<!-- begin of the reference: made by docs/figures/block_reference.py, do not edit -->"
@@ -38,12 +42,12 @@ def _block(description: dict[str, Any]) -> str:
     parts = [
         f"### {description['label']}",
         f"`{description['templates']['imports']}`",
-        _table(("port", "direction", "carries"), _ports(description)),
+        table(("port", "direction", "carries"), _ports(description)),
     ]
     if description.get("parameters"):
         settable = "\n".join(description["templates"].get("callbacks", []))
         rows = [_parameter(parameter, settable) for parameter in description["parameters"]]
-        parts.append(_table(("parameter", "in Companion", "type", "default", "while it runs"), rows))
+        parts.append(table(("parameter", "in Companion", "type", "default", "while it runs"), rows))
     parts.append(f"```text\n{description['documentation'].strip()}\n```")
     return "\n\n".join(parts)
 
@@ -75,11 +79,6 @@ def _parameter(parameter: dict[str, Any], settable: str) -> tuple[str, ...]:
         kind = "one of " + ", ".join(f"`{option}`" for option in parameter["options"])
     label = str(parameter["label"]).replace("|", "\\|")
     return f"`{name}`", label, kind, f"`{parameter['default']}`", f"`set_{name}`" if f"set_{name}(" in settable else ""
-
-
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 if __name__ == "__main__":

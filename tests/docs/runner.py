@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.docs.pages import ROOT, Block, blocks, commands, file_of, one_program
+from tests.docs.preloaded import Preloaded
 from tests.docs.shortened import ONE_PROGRAM, Rule, file_text, program, rule_for, shortened
 
 STEP_SECONDS = 900.0  # a command that takes longer hangs
@@ -86,10 +87,14 @@ class PageRun:
     background: list[Process] = field(default_factory=list)
     uris: list[str] = field(default_factory=list)
     _started: int = 0
+    _environment: dict[str, str] = field(default_factory=lambda: _environment())
 
     def run(self, page: str) -> None:
+        found = one_program(blocks(page)) if page in ONE_PROGRAM else blocks(page)
+        learning = [command for block in found for command in commands(block) if command.text.startswith("fl_app ")]
+        preloaded = self._preload() if len(learning) > 1 else None
         try:
-            for block in one_program(blocks(page)) if page in ONE_PROGRAM else blocks(page):
+            for block in found:
                 if name := file_of(block):
                     (self.folder / name).write_text(self._filled(file_text(block)))
                 elif block.language == "python":
@@ -106,6 +111,15 @@ class PageRun:
         finally:
             for process in reversed(self.background + self.services):
                 process.end()
+            if preloaded is not None:
+                preloaded.end()
+
+    def _preload(self) -> Preloaded:
+        """Start the process that `fl_app` is forked from, and put the program that asks it first on PATH."""
+        programs = self.folder.parent / f"{self.folder.name}-programs"
+        preloaded = Preloaded(programs, self._environment)
+        self._environment = {**self._environment, "PATH": f"{programs}:{self._environment['PATH']}"}
+        return preloaded
 
     def _run_program(self, block: Block) -> None:
         where = f"{block.page}:{block.line}"
@@ -151,7 +165,7 @@ class PageRun:
             popen = subprocess.Popen(
                 ["bash", "-o", "pipefail", "-c", text],
                 cwd=self.folder,
-                env=_environment(),
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -4,23 +4,15 @@
 tests/docs/shortened.py has what is changed: fewer rounds, less data, virtual radios in lock-step for real ones.
 """
 
+import subprocess
+
 import pytest
 import typer
 
-from calibration.cli import app as calibrate
-from fl_app.cli.app import app as fl_app
-from oac_blocks.cli import app as oac_blocks
-from oac_blocks.radio.virtual.cli import app as virtual_pluto
+from docs.figures.cli_reference import APPS
 from tests.docs.pages import Command, blocks, commands, inline_commands, pages, words_of
 from tests.docs.runner import namespace, run_page
-from tests.docs.shortened import rule_for
-
-APPS = {
-    "fl_app": fl_app,
-    "oac-blocks": oac_blocks,
-    "oac-calibrate": calibrate,
-    "oac-virtual-pluto": virtual_pluto,
-}
+from tests.docs.shortened import rule_for, shortened
 
 
 def with_something_to_run():
@@ -72,13 +64,26 @@ def command(text):
 
 
 def test_a_wrong_option_is_found():
-    program = typer.main.get_command(fl_app)
+    program = typer.main.get_command(APPS["fl_app"])
     assert unknown_words(program, ["train", "--rouns", "3"]) == ["--rouns"]
     assert unknown_words(program, ["tarin"]) == ["tarin"]
 
 
 def test_a_command_without_a_rule_is_found():
     assert rule_for(command("fl_app fly")) is None
+
+
+def test_a_command_of_make_does_not_install():
+    typed = Command("README.md", 1, 1, "make train")
+    plan = subprocess.run(
+        shortened(typed, rule_for(typed)).replace("make ", "make -n ", 1),
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "fl_app train" in plan.stdout
+    assert "setup" not in plan.stdout
 
 
 def test_a_failing_command_fails_its_page(tmp_path, monkeypatch):

@@ -27,8 +27,10 @@ class Served:
         command = [sys.executable, "-c", "from oac_blocks.radio.virtual.cli import app; app()", "--base-port", "0"]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen([*command, *options], stdout=pipe, stderr=pipe, text=True)
-        words = [line.split() for line in iter(self.process.stdout.readline, "ready\n")]
-        self.uris = [word[1] for word in words]
+        self.uris = []
+        while (line := self.process.stdout.readline()) != "ready\n":
+            assert line, f"it ended before it was ready:\n{self.process.communicate()[1]}"
+            self.uris.append(line.split()[1])
         self.addresses = [(uri.removeprefix("ip:"), STANDARD_PORT) for uri in self.uris]
 
     def megabytes(self, key="VmHWM"):
