@@ -8,7 +8,7 @@ from typing import Any
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
 
-from fl_app.flower.order import ORDER, PAYLOAD, Order
+from fl_app.flower.order import ORDER, PAYLOAD, RoundOrder
 
 
 def over_the_air_mod(message: Message, context: Context, call_next: Callable[[Message, Context], Message]) -> Message:
@@ -34,7 +34,7 @@ def over_the_air_mod(message: Message, context: Context, call_next: Callable[[Me
     """
     if ORDER not in message.content.config_records:
         return call_next(message, context)
-    order = Order.from_record(message.content.config_records[ORDER])
+    order = RoundOrder.from_record(message.content.config_records[ORDER])
     # The app sees the message that the wrapped strategy made.
     message.content = RecordDict({key: record for key, record in message.content.items() if key != ORDER})
     sent = _only_arrays(message.content, "the strategy's message")[1]

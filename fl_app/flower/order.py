@@ -19,7 +19,7 @@ PAYLOAD = "over-the-air.payload"  # name of the payload among the arrays of an a
 
 
 @dataclass(frozen=True)
-class Order:
+class RoundOrder:
     """Hold the values of an order, all of types that a ConfigRecord takes."""
 
     t: int
@@ -32,7 +32,7 @@ class Order:
     selected: bytes  # S_t, one bit for each entry
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Order:
+    def from_record(cls, record: Mapping[str, Any]) -> RoundOrder:
         """Return the order that `record` holds; ValueError if this is no order."""
         try:
             return cls(**record)

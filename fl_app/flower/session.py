@@ -13,13 +13,13 @@ from fl_app.air.base import Air, Uplink
 from fl_app.air.make import make_air
 from fl_app.config import Settings
 from fl_app.flower.layout import Arrays, Layout
-from fl_app.flower.order import Order, packed
+from fl_app.flower.order import RoundOrder, packed
 from fl_app.runs.prepare import Objects, make_server
 from fl_app.runs.run import LOST_ROUNDS_ALLOWED, TrainingError
 from oac_blocks.dsp.waveform.schemes import name_of_scheme
 
 
-class Session:
+class AirSession:
     """Order payloads for each round, and turn those that arrive into the next model.
 
     Parameters
@@ -46,10 +46,10 @@ class Session:
         self.n_clients = 0
         self.lost_in_a_row = 0
 
-    def order(self, arrays: Arrays, t: int) -> Order:
+    def order(self, arrays: Arrays, t: int) -> RoundOrder:
         """Take the model that the strategy broadcasts in round t, and return what clients are asked for."""
         self.server.w = self.layout.vector(arrays)
-        return Order(
+        return RoundOrder(
             t=t,
             seed=self.settings.run.seed,
             client=0,

@@ -17,7 +17,7 @@ from fl_app.experiment.describe import describe_air, describe_selection
 from fl_app.experiment.pieces import LearningRate, ServerSGD
 from fl_app.flower.layout import BUFFERS
 from fl_app.flower.order import ORDER, PAYLOAD
-from fl_app.flower.session import Session
+from fl_app.flower.session import AirSession
 from fl_app.flower.suitable import fault_of
 from fl_app.runs.prepare import Objects
 from oac_blocks.dsp.checks import integer, real
@@ -124,7 +124,7 @@ class OverTheAir(Strategy):
         self.local_lr = real("local_lr", local_lr, 0.0, open_low=True)
         self.n_clients = None if n_clients is None else integer("n_clients", n_clients, 1)
         self.beside_the_air = tuple(beside_the_air)
-        self.session: Session | None = None
+        self.session: AirSession | None = None
         self._objects = Objects(policy=own_policy, air=own_air)
         self._numbers: dict[int, int] = {}  # number on the air of each node without a partition-id
 
@@ -169,7 +169,7 @@ class OverTheAir(Strategy):
         messages = list(self.strategy.configure_train(server_round, arrays, config, grid))
         model = {name: array.numpy() for name, array in arrays.items()}
         if self.session is None:
-            self.session = Session(self.settings, self._objects, model, self.beside_the_air, self.local_lr)
+            self.session = AirSession(self.settings, self._objects, model, self.beside_the_air, self.local_lr)
         order = self.session.order(model, server_round - 1)
         for node in sorted(message.metadata.dst_node_id for message in messages):
             self._numbers.setdefault(node, len(self._numbers))

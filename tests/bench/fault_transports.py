@@ -26,6 +26,7 @@ from tests.support.polling import until
 
 CLIENTS, VOTES = 3, 300
 MOST_ROUNDS = 12  # of the radios, for a burst
+GAP_STEP = 2048  # samples, fewer than a round has behind its trigger
 TIMEOUT = 1000.0  # of the flowgraph's engine, in seconds of the test's own clock
 
 
@@ -293,7 +294,20 @@ class OnFlowgraphs(Transport):
         self._gap_once(self.flow.clients[client], lambda: self.engine.phase == "under way")
 
     def gap_at_the_server(self):
-        self._gap_once(self.flow.receiver, lambda: self.flow.receiver._stream._open is not None)
+        """Soon after the server has heard the trigger, wherever the scheduler cuts the stream into chunks."""
+        receiver = self.flow.receiver
+        stream, push = receiver._stream, receiver._stream.push
+
+        def push_until_a_round_is_open(samples):
+            for start in range(0, len(samples), GAP_STEP):
+                yield from push(samples[start : start + GAP_STEP])
+                if stream._open is not None:
+                    del stream.push
+                    receiver._gap(stream._position, "overflow")
+                    yield from push(samples[start + GAP_STEP :])
+                    return
+
+        stream.push = push_until_a_round_is_open
 
     def _gap_once(self, block, when):
         find = block._gaps.find

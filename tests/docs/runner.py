@@ -106,7 +106,7 @@ class PageRun:
                     if rule.needs is not None and not rule.needs.exists():
                         print(f"left out, {rule.needs} is not there: {command.text}", flush=True)
                         continue
-                    self._step(f"{page}:{command.line}", shortened(command, rule), rule, command.background)
+                    self._step(f"{page}:{command.line}", shortened(command, rule), rule)
                 self._await_background()
         finally:
             for process in reversed(self.background + self.services):
@@ -130,8 +130,7 @@ class PageRun:
             script.write_text(text)
             self._step(where, f"python '{script}'", Rule("python"))
 
-    def _step(self, where: str, text: str, rule: Rule, at_once: bool = False) -> None:
-        """Run a command. ``at_once``: the page puts an ampersand behind it, and goes on while it starts."""
+    def _step(self, where: str, text: str, rule: Rule) -> None:
         own = self._start(where, rule.service) if rule.service else None
         try:
             if own is not None:
@@ -148,9 +147,8 @@ class PageRun:
                 self.background.append(process)
             else:
                 self.services.append(process)
-                if not at_once:
-                    process.wait_for(rule.ready)
-                    print(process.printed(), flush=True)
+                process.wait_for(rule.ready)
+                print(process.printed(), flush=True)
                 self.uris = re.findall(r"^uri (\S+)$", process.printed(), re.MULTILINE) or self.uris
         finally:
             if own is not None:

@@ -32,7 +32,6 @@ PLACES = (
 # checkout whose .venv is a link to another's, remove the link. tests/test_makefile.py runs the set-up itself.
 IN_THE_CHECKOUT = (r"^make\b", f"make -o setup -C '{ROOT}'")
 SETTINGS_ALONE = ((r"^fl_app train", "fl_app show-config"), (r" --out \S+", ""))
-IN_THE_CHECKOUT = (r"^make\b", f"make -C '{ROOT}'")
 
 
 @dataclass(frozen=True)

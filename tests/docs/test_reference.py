@@ -54,7 +54,7 @@ def test_the_wire_page_has_every_message_and_every_name_in_it():
 def test_the_page_of_the_run_folder_has_every_file_and_figure():
     text = page("reference/run-folder.md")
     folder = RunFolder(ROOT)
-    files = {folder.config, folder.metrics, folder.result, folder.report}
+    files = {folder.config, folder.metrics, folder.result, folder.report, folder.snapshot, folder.clients, folder.log}
     assert {file.name for file in files} | set(CAPTIONS) <= named(text)
     assert {f"{folder.checkpoints.name}/", f"{folder.events.name}/"} <= named(text)
     figures = {field.name for field in fields(RoundFigures)}

@@ -52,7 +52,7 @@ class RunReader:
         self._set("status", self._status())
         return has_more
 
-    def news(self, seen: Seen) -> Json:
+    def news(self, seen: SeenByPage) -> Json:
         """Return what has changed since a page was told last, and note it in `seen`."""
         told: Json = {}
         for name, version in self._versions.items():
@@ -97,7 +97,7 @@ class RunReader:
             self._parts[name], self._versions[name] = value, self._versions.get(name, 0) + 1
 
 
-class Seen:
+class SeenByPage:
     """Hold what one page was told of a run."""
 
     def __init__(self) -> None:

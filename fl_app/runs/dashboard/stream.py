@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fl_app.runs.dashboard.listing import Listing
-from fl_app.runs.dashboard.reader import RunReader, Seen
+from fl_app.runs.dashboard.reader import RunReader, SeenByPage
 
 LOOK_SECONDS = 0.25  # seconds between two looks at a run's folder
 LIST_SECONDS = 1.0  # seconds between two looks for runs
@@ -57,12 +57,12 @@ class Stream:
         listed: list[dict[str, Any]] | None = None
         told = time.monotonic()
         with ExitStack() as stack:
-            shown: dict[str, tuple[RunReader, _Watched, Seen]] = {}
+            shown: dict[str, tuple[RunReader, _Watched, SeenByPage]] = {}
             while True:
                 is_ending = self._is_ending()  # before the last look, so that a page sees how a run ended
                 for name in names[:MOST_COMPARED]:
                     if name not in shown and (path := await asyncio.to_thread(self.listing.path_of, name)) is not None:
-                        shown[name] = (*stack.enter_context(self._watching(name, path)), Seen())
+                        shown[name] = (*stack.enter_context(self._watching(name, path)), SeenByPage())
                 fresh = await self.runs()
                 if fresh != listed:
                     listed, told = fresh, time.monotonic()

@@ -32,7 +32,7 @@ _SYMBOLS_AT_ONCE = 64  # symbols whose samples are in memory together
 
 
 @dataclass(frozen=True)
-class _Side:
+class _WindowEnd:
     """One end of the windows: which samples of the difference reach which samples of the window."""
 
     length: int  # samples of the window that change
@@ -43,7 +43,7 @@ class _Side:
 
 
 @dataclass(frozen=True)
-class Borders:
+class SymbolBorders:
     """The corrections of one client's burst: its paths, and where its symbols arrive."""
 
     layout: FrameLayout
@@ -85,7 +85,7 @@ class Borders:
         late = len(self.taps) - 1 - float(self.leads.min())
         return late - (self.layout.num.cp_samples - self.early_samples), float(self.leads.max()) - self.early_samples
 
-    def _sides(self) -> list[_Side]:
+    def _sides(self) -> list[_WindowEnd]:
         num, sides = self.layout.num, []
         begin = num.cp_samples - self.early_samples
         for depth, is_before in zip(self._depths(), (True, False), strict=True):
@@ -94,12 +94,12 @@ class Borders:
                 continue
             kept = math.ceil(max(depth, 0.0)) + REACH_SAMPLES + len(_FADE)
             if is_before:
-                sides.append(_Side(length, kept, begin, -kept, begin))
+                sides.append(_WindowEnd(length, kept, begin, -kept, begin))
             else:
-                sides.append(_Side(length, kept, -self.early_samples - length, 0, begin + num.fft_size))
+                sides.append(_WindowEnd(length, kept, -self.early_samples - length, 0, begin + num.fft_size))
         return sides
 
-    def _differ(self, side: _Side, bodies: ComplexArray, before: int, difference: ComplexArray) -> None:
+    def _differ(self, side: _WindowEnd, bodies: ComplexArray, before: int, difference: ComplexArray) -> None:
         """Compute neighbour less endless symbol next to the border; ``bodies`` has ``before`` rows in front."""
         num, rows = self.layout.num, len(difference)
         edge = num.fft_size - num.cp_samples  # the prefix begins with this sample of the body
@@ -112,7 +112,7 @@ class Borders:
             difference[: len(following)] = following
             difference -= own[:, : side.kept]
 
-    def _deliver(self, side: _Side, difference: ComplexArray) -> ComplexArray:
+    def _deliver(self, side: _WindowEnd, difference: ComplexArray) -> ComplexArray:
         """Return the differences as they arrive in the window samples of one side: (symbols, length)."""
         fade = np.ones(side.kept, np.float32)
         if side.first < 0:
@@ -137,7 +137,7 @@ class Borders:
         turns = np.exp(1j * (self.phase_rad + self.cfo_rad * side.at_samples)).astype(np.complex64)
         return delivered.reshape(-1, side.length)[:symbols] * turns[:, None]
 
-    def _kernels(self, side: _Side, leads: Floats) -> tuple[ComplexArray, ComplexArray]:
+    def _kernels(self, side: _WindowEnd, leads: Floats) -> tuple[ComplexArray, ComplexArray]:
         """Return the response of all paths to a sample of the difference, by their distance, and its derivative."""
         reach = len(self.taps) - 1
         distances = np.arange(-reach, side.length + side.kept - 1) - (side.first + side.kept - 1)

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oac_blocks.dsp.channel.multiple_access import Link, positions_at
-from oac_blocks.dsp.channel.symbol_borders import Borders
+from oac_blocks.dsp.channel.symbol_borders import SymbolBorders
 from oac_blocks.dsp.checks import integer
 from oac_blocks.dsp.waveform import ofdm
 from oac_blocks.dsp.waveform.frame import FrameLayout
@@ -50,7 +50,7 @@ class Seen:
     per_symbol: ComplexArray  # (piece, active): rotations from a piece's middle to its other symbols
     # (LONGEST_SERIES, active): a tone's rotation per sample, divided by the order of the series term.
     drift: ComplexArray
-    borders: Borders | None = None  # what else is in the windows of a client whose symbols do not cover them
+    borders: SymbolBorders | None = None  # what else is in the windows of a client whose symbols do not cover them
 
 
 class SymbolChannel:
@@ -117,14 +117,14 @@ class SymbolChannel:
 
     def _borders(
         self, link: Link, taps: ComplexArray, rates_ppm: npt.NDArray[np.float64], rate: float, cfo_rad: float
-    ) -> Borders | None:
+    ) -> SymbolBorders | None:
         """Return the corrections at the borders; ``None`` if too much of other symbols is in the windows."""
         starts = self.layout.num.symbol_samples * np.arange(self.layout.symbols)
         at = starts + self.middle_samples
         arrival = np.array([link.arrival_samples()])
         leads = positions_at(arrival, rates_ppm[None], self.nominal_samples + at)[0] - at
         phase_rad = cfo_rad * (self.nominal_samples + starts)
-        borders = Borders(self.layout, self.early_samples, taps, leads, rate, phase_rad, cfo_rad)
+        borders = SymbolBorders(self.layout, self.early_samples, taps, leads, rate, phase_rad, cfo_rad)
         return borders if borders.can_correct() else None
 
     def _shows(self, ends: npt.NDArray[np.float64], taps: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -181,7 +181,7 @@ class SymbolSum:
             self._add(frame_rows, turned, seen)
         self._add(self._channel.sync_symbols, seen.turns[len(self._channel.pieces) :] * sync, seen)
 
-    def add_borders(self, sent: ComplexArray, sync: ComplexArray, borders: Borders) -> None:
+    def add_borders(self, sent: ComplexArray, sync: ComplexArray, borders: SymbolBorders) -> None:
         """Add the corrections of a client that sends this payload, precoding included."""
         if self._at_borders is None:
             self._at_borders = np.zeros(self._channel.layout.samples, np.complex64)

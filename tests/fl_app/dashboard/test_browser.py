@@ -146,8 +146,8 @@ def test_runs_that_are_ticked_are_compared(open_page, write_run):
         page.run('document.querySelector(`[aria-label="Compare ${arguments[0]}"]`).click()', name)
     page.run("document.getElementById('compare').click()")
     page.has_points("compare-loss", [1, 2, 3, 4])
-    curves = page.run("return document.querySelector('[data-chart=compare-loss] .plot').data.map((one) => one.name)")
-    assert curves == ["left", "right"]
+    names = "return document.querySelector('[data-chart=compare-loss] .plot').data.map((one) => one.name)"
+    until(lambda: page.run(names) == ["left", "right"], "the curves of both runs", hint=lambda: str(page.run(names)))
     colours = page.run("return document.querySelector('[data-chart=compare-loss] .plot').data.map((c) => c.line.color)")
     assert len(set(colours)) == 2
     page.says("Runs side by side")

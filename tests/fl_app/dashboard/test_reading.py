@@ -10,7 +10,7 @@ import pytest
 
 from fl_app.runs.dashboard.curves import Curves
 from fl_app.runs.dashboard.listing import Listing
-from fl_app.runs.dashboard.reader import RunReader, Seen
+from fl_app.runs.dashboard.reader import RunReader, SeenByPage
 from fl_app.runs.dashboard.tail import Tail, last_lines
 from fl_app.runs.live.client_history import ClientHistory, read_history
 from tests.support.live_runs import row_of
@@ -87,7 +87,7 @@ def test_last_lines_are_whole(tmp_path):
 
 
 def test_a_run_is_followed_from_before_its_folder_to_its_end(write_run, tmp_path):
-    reader, seen = RunReader(tmp_path / "runs" / "a"), Seen()
+    reader, seen = RunReader(tmp_path / "runs" / "a"), SeenByPage()
     reader.refresh()
     assert reader.news(seen)["status"]["state"] == "waiting"
     run = write_run("a")
@@ -116,7 +116,7 @@ def test_a_killed_run_shows_its_whole_rounds_and_goes_on(write_run):
     run = write_run("a")
     run.play(6)
     run.kill()
-    reader, seen = RunReader(run.folder.path), Seen()
+    reader, seen = RunReader(run.folder.path), SeenByPage()
     reader.refresh()
     assert reader.news(seen)["curves"]["x"] == [1, 2, 3, 4, 5, 6]
     run.resume(4)
@@ -132,7 +132,7 @@ def test_a_run_whose_process_is_gone_is_stopped(write_run):
     run.play(1)
     shown = run.folder.snapshot.read_text()
     run.folder.snapshot.write_text(shown.replace(f'"pid": {os.getpid()}', '"pid": 4194304'))  # above Linux's largest
-    reader, seen = RunReader(run.folder.path), Seen()
+    reader, seen = RunReader(run.folder.path), SeenByPage()
     reader.refresh()
     assert reader.news(seen)["status"]["state"] == "stopped"
 
@@ -142,7 +142,7 @@ def test_what_follows_a_torn_line_is_not_shown(write_run):
     run.play(2)
     with run.folder.metrics.open("a") as stream:
         stream.write('{"round": 2, "k"\n' + row_of(3).line())
-    reader, seen = RunReader(run.folder.path), Seen()
+    reader, seen = RunReader(run.folder.path), SeenByPage()
     reader.refresh()
     assert reader.news(seen)["curves"]["x"] == [1, 2] == [row.round + 1 for row in run.folder.rows()]
 

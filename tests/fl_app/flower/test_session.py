@@ -9,8 +9,8 @@ import pytest
 import fl_app.flower
 from fl_app import Experiment
 from fl_app.flower.layout import BUFFERS, Layout, update_of
-from fl_app.flower.order import Order, packed, unpacked
-from fl_app.flower.session import Session
+from fl_app.flower.order import RoundOrder, packed, unpacked
+from fl_app.flower.session import AirSession
 from fl_app.flower.suitable import fault_of
 from fl_app.runs.prepare import Objects
 from fl_app.runs.run import TrainingError
@@ -29,7 +29,7 @@ def model():
 
 
 def session_of(settings, w):
-    return Session(settings, Objects(), {"w": w}, BUFFERS, local_lr=1.0)
+    return AirSession(settings, Objects(), {"w": w}, BUFFERS, local_lr=1.0)
 
 
 @pytest.mark.parametrize(
@@ -88,18 +88,18 @@ def test_an_update_is_the_change_over_the_learning_rate():
 
 def test_an_order_survives_its_record_and_bits():
     selected = np.array([0, 3, 8])
-    order = Order(2, 1, 0, "onebit", 1.0, 0.0, ["w"], packed(selected, 9))
-    again = Order.from_record(order.for_client(4))
+    order = RoundOrder(2, 1, 0, "onebit", 1.0, 0.0, ["w"], packed(selected, 9))
+    again = RoundOrder.from_record(order.for_client(4))
     assert (again.client, again.names) == (4, ["w"])
     np.testing.assert_array_equal(np.flatnonzero(unpacked(again.selected, 9)), selected)
     with pytest.raises(ValueError, match="2 bytes, but 20 entries need 3"):
         unpacked(again.selected, 20)
     with pytest.raises(ValueError, match="server and clients need the same gr-oac"):
-        Order.from_record({"t": 1})
+        RoundOrder.from_record({"t": 1})
 
 
 def test_votes_are_the_signs_of_the_selected_entries():
-    order = Order(0, 1, 0, "fsk-mv", 1.0, 0.0, ["w"], packed(np.array([1, 2]), 3))
+    order = RoundOrder(0, 1, 0, "fsk-mv", 1.0, 0.0, ["w"], packed(np.array([1, 2]), 3))
     before, after = {"w": np.zeros(3, np.float32)}, {"w": np.float32([5, -2, 3])}
     assert order.payload(before, after, 0).tolist() == [1, -1]
     assert order.payload(before, {"w": np.float32([np.nan, 0, 0])}, 0) is None
