@@ -82,6 +82,9 @@ RULES = (
         needs=FASHION_MNIST,
     ),
     Rule(r"fl_app compare .*(fashion|compare-)", f"{SHORT_RUN} --seeds 1 --policies fair-k", needs=FASHION_MNIST),
+    Rule(  # CIFAR-10 and EMNIST are downloads
+        r"fl_app compare (cifar10-small|prototype)", f"{SHORT_RUN} --set data.name=letters --seeds 1 --policies fair-k"
+    ),
     Rule(r"fl_app compare", f"{SHORT_RUN} --seeds 1 --policies fair-k,top-k"),
     Rule(
         r"fl_app sweep",
