@@ -13,6 +13,7 @@ import math
 from collections import deque
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +21,11 @@ import numpy.typing as npt
 from oac_blocks.dsp import bounds
 from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.dsp.receive import acquisition, burst_snr
+from oac_blocks.dsp.receive.capture import Capture, StreamTail
 from oac_blocks.dsp.receive.detection import DEFAULT_FALSE_ALARM, Detection, bank_up_to
+from oac_blocks.dsp.receive.open_round import ExpectedRound, OpenRound
 from oac_blocks.dsp.receive.shared_burst import estimate_burst
+from oac_blocks.dsp.receive.tracking import SearchMark
 from oac_blocks.dsp.receive.trigger_search import DEFAULT_MIN_SNR_DB, TriggerSearch
 from oac_blocks.dsp.waveform import frame, ofdm
 from oac_blocks.dsp.waveform.frame import FrameLayout
@@ -65,41 +69,7 @@ class HeardRound:
     mean_snr_db: float = math.nan
     # Mean energy of a subcarrier of the sync symbols minus the noise: the sum over all clients that transmit.
     sync_energy: float = math.nan
-
-
-@dataclass(frozen=True)
-class _Expected:
-    round: int
-    kind: Kind
-    votes: int
-
-
-class _OpenRound:
-    """A round whose samples are still arriving: samples ``first`` to ``stop`` of the stream are needed."""
-
-    def __init__(self, expected: _Expected, detection: Detection, layout: RoundLayout) -> None:
-        self.expected, self.detection = expected, detection
-        self.frame: FrameLayout | None = None
-        self.wanted_at = round(detection.time_samples) + layout.answer_samples
-        self.first, self.stop = self.wanted_at, 0
-        if expected.kind == "payload":
-            self.frame = layout.frame(expected.votes)
-            self.stop = self.wanted_at + self.frame.samples
-        else:
-            self.first -= acquisition.MARGIN_SAMPLES
-            self.stop = self.wanted_at + acquisition.samples_needed(layout)
-        self.samples = np.zeros(self.stop - self.first, np.complex64)
-
-    @property
-    def fraction(self) -> float:
-        """Return the fraction of the trigger's arrival, and so of the nominal arrival of answers: -0.5 to 0.5."""
-        return self.detection.time_samples - round(self.detection.time_samples)
-
-    def take(self, samples: npt.NDArray[np.complex64], at: int) -> None:
-        """Copy the needed part of these samples, the first of which has the index ``at``."""
-        begin, stop = max(at, self.first), min(at + len(samples), self.stop)
-        if begin < stop:
-            self.samples[begin - self.first : stop - self.first] = samples[begin - at : stop - at]
+    capture: Capture | None = None  # the samples of the round, if the receiver keeps them
 
 
 def usual_early_samples(num: Numerology) -> int:
@@ -150,6 +120,7 @@ class ServerStream:
         patience_samples: int = 0,
     ) -> None:
         self._patience = integer("patience_samples", patience_samples, 0)
+        self._max_cfo_rad = max_cfo_rad
         self.search = TriggerSearch(
             false_alarm_per_sample,
             min_snr_db,
@@ -164,7 +135,21 @@ class ServerStream:
         self.set_false_alarm_per_client(false_alarm_per_client)
         # Samples that are already searched when a trigger is found, and that may belong to the answers.
         self._kept = max(0, self.search.latency_samples + acquisition.MARGIN_SAMPLES + 2 - layout.answer_samples)
+        self._tail: StreamTail | None = None
         self.reset()
+
+    def keep_captures(self) -> None:
+        """Give each round that is heard to its end its samples, as ``HeardRound.capture``.
+
+        To be called before the first sample.
+        """
+        self._tail = StreamTail(self.search.span_samples, self.search.latency_samples)
+        self._tail.restart(self.search.mark())
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings by the names of the constructor, but for layout, votes and patience."""
+        own = {"early_samples": self._early, "false_alarm_per_client": self._false_alarm}
+        return {**own, "max_cfo_rad": self._max_cfo_rad, **self.search.settings()}
 
     @property
     def bad_samples(self) -> int:
@@ -191,10 +176,12 @@ class ServerStream:
     def reset(self) -> None:
         """Forget the stream and the expectation: the next sample and the next round have the number 0."""
         self.search.reset()
+        if self._tail is not None:
+            self._tail.restart(self.search.mark())
         self._position = 0  # index of the next sample
         # Last samples before the next one, kept during the search for a trigger.
         self._history = np.empty(0, np.complex64)
-        self._open: _OpenRound | None = None
+        self._open: OpenRound | None = None
         self._busy_until = 0  # end of the last round
         self._expected: tuple[int, Kind, int | None] | None = None
         self._due = math.inf  # sample at which the expected round counts as missed
@@ -222,7 +209,14 @@ class ServerStream:
         self._due = self._position + left
         self._history = self._history[:0]
         self.search.skip_to(self._position)
+        if self._tail is not None:
+            self._tail.restart(self.search.mark())
         return [] if broken is None else [self._heard(broken, np.full((5, self.layout.clients), np.nan))]
+
+    def resume(self, mark: SearchMark) -> None:
+        """Continue at the first sample of a capture, which is the next one to be pushed."""
+        self.gap(mark.sample)
+        self.search.resume(mark)
 
     def push(self, samples: npt.NDArray[np.complex64]) -> list[HeardRound]:
         """Return the rounds that these samples complete, in order of time."""
@@ -235,11 +229,15 @@ class ServerStream:
             if self._open is not None:
                 some = samples[: self._open.stop - self._position]
                 self._open.take(some, self._position)
+                if self._tail is not None:
+                    self._tail.take(some)
                 self._position += len(some)
                 if self._position == self._open.stop:
                     # The round is closed afterwards: if it cannot be finished, it stays open for the next gap.
                     heard.append(self._finish(self._open))
                     self._open = None
+                    if self._tail is not None:
+                        self._tail.restart(self.search.mark())
             else:
                 # The search proceeds span by span, so that it stops at the same sample for any chunks of the stream.
                 some = samples[: int(min(self.search.wanted_samples, max(1, self._due - self._position)))]
@@ -263,6 +261,8 @@ class ServerStream:
         """Search one span or a part of it."""
         found = deque(self.search.push(samples))
         self._position += len(samples)
+        if self._tail is not None:
+            self._tail.take(samples)
         if self._kept:
             self._history = np.concatenate((self._history, samples))[-self._kept :]
         heard: list[HeardRound] = []
@@ -271,7 +271,7 @@ class ServerStream:
             if detection.time_samples < self._busy_until:
                 self._ignored += 1
                 continue
-            opened = _OpenRound(self._next_expected(), detection, self.layout)
+            opened = OpenRound(self._next_expected(), detection, self.layout, self._busy_until)
             opened.take(self._history, self._position - len(self._history))
             self._busy_until = opened.stop
             self._open = opened
@@ -281,25 +281,29 @@ class ServerStream:
             else:
                 self.search.skip_to(opened.stop)
                 self._history = self._history[:0]
+        if self._tail is not None and self._open is None:
+            self._tail.note(self.search.mark())
         return heard
 
-    def _next_expected(self) -> _Expected:
+    def _next_expected(self) -> ExpectedRound:
         number, kind, votes = self._expected or (self._next_round, "payload", None)
         self._expected, self._due = None, math.inf
         self._next_round = number + 1
-        return _Expected(number, kind, self._votes if votes is None else votes)
+        return ExpectedRound(number, kind, self._votes if votes is None else votes)
 
     def _missed(self) -> HeardRound:
         """Return the expected round as one without a trigger."""
         missed, nothing = self._next_expected(), np.full(self.layout.clients, np.nan)
         return HeardRound(missed.round, missed.kind, math.nan, math.nan, *(nothing,) * 6)
 
-    def _finish(self, done: _OpenRound) -> HeardRound:
-        if done.frame is None:
-            return self._acquired(done)
-        return self._payload(done, done.frame)
+    def _finish(self, done: OpenRound) -> HeardRound:
+        heard = self._acquired(done) if done.frame is None else self._payload(done, done.frame)
+        if self._tail is None:
+            return heard
+        capture = self._tail.cut(heard.trigger_sample, done.earliest)
+        return replace(heard, capture=replace(capture, settings=self.settings()))
 
-    def _acquired(self, done: _OpenRound) -> HeardRound:
+    def _acquired(self, done: OpenRound) -> HeardRound:
         answer_at = acquisition.MARGIN_SAMPLES + done.fraction
         # The record is cut at the sample nearest to the trigger, so the fraction is at most half a sample.
         found = acquisition.acquire(done.samples, self.layout, answer_at, false_alarm=self._false_alarm)
@@ -307,7 +311,7 @@ class ServerStream:
         sigma = np.sqrt(found.sigma_samples**2 + _trigger_variance(done.detection))
         return self._heard(done, np.stack((found.offset_samples, sigma, found.power_db, unknown, found.snr_db)))
 
-    def _payload(self, done: _OpenRound, layout: FrameLayout) -> HeardRound:
+    def _payload(self, done: OpenRound, layout: FrameLayout) -> HeardRound:
         num, clients, votes = self.layout.num, self.layout.clients, done.expected.votes
         grid = ofdm.demodulate(frame.payload_of(done.samples, layout), num, self._early)
         energies = self.layout.scheme.energies(grid, votes, num, repeats=self.layout.repeats)
@@ -333,7 +337,7 @@ class ServerStream:
 
     def _heard(
         self,
-        done: _OpenRound,
+        done: OpenRound,
         columns: Floats,
         soft_votes: npt.NDArray[np.float32] | None = None,
         energies: npt.NDArray[np.float32] | None = None,
@@ -346,7 +350,7 @@ class ServerStream:
         offset, sigma, power_db, cfo_rad, snr_db = columns
         return HeardRound(*about, offset, sigma, power_db, cfo_rad, snr_db, place, soft_votes, energies, mean_snr_db)
 
-    def _places(self, done: _OpenRound) -> Floats:
+    def _places(self, done: OpenRound) -> Floats:
         """Return where each client is measured: the first sample of its symbol, or the mean over all symbols."""
         clients = self.layout.clients
         if done.frame is None:

@@ -16,7 +16,7 @@ from the bank to one tracked frequency, therefore depend on the samples alone an
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -36,6 +36,7 @@ from oac_blocks.dsp.receive.detection import (
     is_cut,
     trigger_threshold,
 )
+from oac_blocks.dsp.receive.tracking import SearchMark, Tracking
 from oac_blocks.dsp.waveform.trigger import EDGE_SAMPLES, SEGMENT_SAMPLES, SEGMENTS, segment, trigger
 
 DEFAULT_MIN_SNR_DB = 10 * math.log10(LEAST_FIT_SNR)
@@ -54,11 +55,6 @@ _FINE_STEP_RAD = 0.01
 _MOST_OPEN = 1 / 32  # largest share of a span's samples that pass the gate: a strong carrier would open it all the time
 # Shifts of the whole waveform in samples; at two samples per chip, half a sample of offset costs 0.5 dB.
 _SHIFTS_SAMPLES = (0.0, 0.5)
-_RETUNE_RAD = 0.004  # rad/sample; a tracked frequency with a smaller error costs less than 0.1 dB
-_SURE_SNR = 2.0  # linear SNR above which a hit cannot be a side peak
-# Smallest ratio of a tracked hit's SNR to that of the hit before; below it the whole bank is searched again.
-_LARGEST_DROP = 0.1
-_WEAK_HITS = 4  # weak hits in a row after which the whole bank is searched again
 _LARGEST_POWER = 1e30  # largest power of a sample; beyond it sums overflow float32, and no radio delivers such samples
 
 
@@ -174,7 +170,7 @@ class TriggerSearch:
         self._span = self._rows * _HOP - _GATE_SPAN
         self._correlated = self._rows * _HOP + SEGMENT_SAMPLES - 1
         # The fine grids overlap, because noise may make the gate prefer the farther of two neighbouring frequencies.
-        self._search_bank = _Bank.of(bank_rad, fine_steps=3)
+        self._bank = self._search_bank = _Bank.of(bank_rad, fine_steps=3)
         self.set_false_alarm(false_alarm_per_sample)
         self.set_min_snr_db(min_snr_db)
         self.set_tracking(tracking)
@@ -190,7 +186,12 @@ class TriggerSearch:
     @property
     def tracked_cfo_rad(self) -> float | None:
         """Return the one frequency that is searched, in rad/sample; None while the whole bank is searched."""
-        return None if self._bank is self._search_bank else self._bank.coarse_rad[0]
+        return self._track.cfo_rad
+
+    @property
+    def span_samples(self) -> int:
+        """Return the length of a span in samples."""
+        return self._span
 
     def set_false_alarm(self, per_sample: float) -> None:
         """Set the probability of a false alarm per sample of white noise."""
@@ -198,7 +199,8 @@ class TriggerSearch:
 
     def set_min_snr_db(self, min_snr_db: float) -> None:
         """Set the least SNR per sample of a trigger in dB."""
-        self._min_snr = 10 ** (real("min_snr_db", min_snr_db, -100.0, 100.0) / 10)
+        self._min_snr_db = real("min_snr_db", min_snr_db, -100.0, 100.0)
+        self._min_snr = 10 ** (self._min_snr_db / 10)
 
     def set_tracking(self, tracking: bool) -> None:
         """Set whether the search follows the frequency of the last trigger."""
@@ -208,13 +210,31 @@ class TriggerSearch:
         """Set after how many samples without a trigger all frequencies are searched again."""
         self._lost_after = integer("lost_after_samples", samples, 1)
 
+    def settings(self) -> dict[str, float | int | bool]:
+        """Return the settings by the names of the constructor, without the frequencies to search."""
+        return {
+            "false_alarm_per_sample": self._false_alarm,
+            "min_snr_db": self._min_snr_db,
+            "tracking": self._tracking,
+            "lost_after_samples": self._lost_after,
+            "span_rows": self._rows,
+        }
+
     def reset(self) -> None:
         """Forget the stream: the next sample has the number 0."""
-        self._bank = self._search_bank
-        self._last_hit = 0
-        self._last_snr, self._weak_hits = 0.0, 0
-        self._locked_snr, self._faint_hits = 0.0, 0
-        self._begin(0)
+        self.resume(SearchMark(0, Tracking()))
+
+    def mark(self) -> SearchMark:
+        """Return where the next span begins.
+
+        A search that resumes there finds the triggers of all later spans but the first as this search does.
+        """
+        return SearchMark(self._next + _TRIGGER_SAMPLES, self._track)
+
+    def resume(self, mark: SearchMark) -> None:
+        """Continue at this mark of a stream; its sample is the next one to be pushed."""
+        self._follow(mark.tracking)
+        self._begin(integer("sample", mark.sample, 0))
 
     def skip_to(self, sample: int) -> None:
         """Continue at this sample of the stream, which is the next one to be pushed.
@@ -252,7 +272,7 @@ class TriggerSearch:
             while self.wanted_samples <= 0:
                 start = self._next - self._origin
                 if not self._tracking:
-                    self._bank = self._search_bank
+                    self._follow(replace(self._track, cfo_rad=None))
                 self._pending = self._pending.and_then(self._candidates(start, start + self._correlated))
                 self._next += self._span
                 found += self._decide()
@@ -327,39 +347,18 @@ class TriggerSearch:
         # A doubtful hit is reported if the settings ask for it, but it does not change the searched frequency.
         clear = [detection for detection in found if detection.snr >= LEAST_FIT_SNR]
         if clear and self._tracking:
-            self._last_hit = clear[-1].sample
-            cfo, tracked = clear[-1].cfo_rad_per_sample, self.tracked_cfo_rad
-            if tracked is not None and self._is_doubtful(clear[-1].snr):
-                self._bank = self._search_bank
-            elif tracked is None and self._is_faint(clear[-1].snr):
-                pass  # payload taken for a trigger would set a frequency at which no trigger is found any more
-            elif tracked is None or abs(cfo - tracked) > _RETUNE_RAD:
-                self._bank = _Bank.of((cfo,), fine_steps=1)
-                self._locked_snr = clear[-1].snr
-            self._last_snr = clear[-1].snr
-        elif self._next - self._last_hit > self._lost_after:
-            self._bank, self._locked_snr = self._search_bank, 0.0
+            self._follow(self._track.after_hit(clear[-1]))
+        elif self._next - self._track.last_hit > self._lost_after:
+            self._follow(self._track.lost())
         return found
 
-    def _is_doubtful(self, snr: float) -> bool:
-        """Return whether a tracked hit may be a side peak of a trigger whose frequency has jumped.
-
-        All frequencies are then searched once. A side peak explains at most a third of a trigger, at any level.
-        """
-        self._weak_hits = self._weak_hits + 1 if snr < _SURE_SNR else 0
-        if self._weak_hits < _WEAK_HITS and snr > self._last_snr * _LARGEST_DROP:
-            return False
-        self._weak_hits = 0
-        return True
-
-    def _is_faint(self, snr: float) -> bool:
-        """Return whether a hit is too weak, compared with the one that set the last frequency, to set another one.
-
-        Chance correlations of payload are faint. A trigger that has become so much weaker is found all the same, and
-        sets the frequency after a few hits.
-        """
-        self._faint_hits = self._faint_hits + 1 if snr <= self._locked_snr * _LARGEST_DROP else 0
-        return 0 < self._faint_hits < _WEAK_HITS
+    def _follow(self, track: Tracking) -> None:
+        """Search the frequency that this state names from the next span on."""
+        if track.cfo_rad is None:
+            self._bank = self._search_bank
+        elif self._bank is self._search_bank or self._bank.coarse_rad[0] != track.cfo_rad:
+            self._bank = _Bank.of((track.cfo_rad,), fine_steps=1)
+        self._track = track
 
     def _measure(self, crowd: _Candidates, peak: int) -> Detection | None:
         """Return the fit; None if the start cut the trigger off or its SNR is too low."""

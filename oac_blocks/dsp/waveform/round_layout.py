@@ -59,6 +59,10 @@ class RoundLayout:
         """Return the frame that carries this many votes."""
         return FrameLayout(self.scheme.symbols_needed(votes, self.num, self.repeats), self.num, self.groups)
 
+    def answer_at(self, trigger_sample: float) -> int:
+        """Return the sample nearest to the nominal arrival of the answers to a trigger that arrived at this time."""
+        return round(trigger_sample) + self.answer_samples
+
     def agreed(self) -> dict[str, float | int]:
         """Return the numbers named by ``AGREED``, as messages carry them."""
         return {**self.num.to_dict(), "repeats": self.repeats, "groups": self.groups}
