@@ -7,6 +7,7 @@ environment.
 
 import json
 import os
+from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,7 @@ from typing import Annotated
 import typer
 
 from oac_blocks.companion import BLOCKS, FLOWGRAPHS
+from oac_blocks.record.options import MOST_MB, Record, RecordMb
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
 
@@ -98,23 +100,30 @@ def loopback(
         bool, typer.Option(help="Close the calibration loop, or leave the radios uncorrected.")
     ] = True,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same decisions.")] = 1,
+    record: Record = None,
+    record_mb: RecordMb = MOST_MB,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run the whole system in one flowgraph with random votes, and compare its error rate with the closed form.
 
     Example: oac-blocks loopback --clients 5 --snr 10 --no-calibrate
+    Example: oac-blocks loopback --rounds 20 --record rec
     """
     # Every block has its own thread. Additional BLAS threads for small matrices would only compete with them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from oac_blocks.bench.flows.loopback import LoopbackSettings
     from oac_blocks.bench.flows.loopback_report import run_with_progress, table
+    from oac_blocks.record.recorder import Recorder
 
     try:
         settings = LoopbackSettings(
             clients=clients, rounds=rounds, votes=votes, repeats=repeats, snr_db=snr, clock_ppm=ppm, fading=fading,
             profile=profile, calibrate=calibrate, seed=seed,
         )  # fmt: skip
-        trial = run_with_progress(settings)
+        with nullcontext() if record is None else Recorder(record, settings.facts(), record_mb, waits=True) as recorder:
+            trial = run_with_progress(settings, recorder)
+        if recorder is not None:
+            typer.echo(recorder.summary, err=True)
     except (ValueError, RuntimeError) as error:
         typer.echo(f"oac-blocks loopback: {error}", err=True)
         raise typer.Exit(2 if isinstance(error, ValueError) else 1) from None
@@ -122,3 +131,37 @@ def loopback(
         typer.echo(json.dumps(trial.to_dict()))
     else:
         typer.echo(table(trial))
+
+
+@app.command()
+def replay(
+    files: Annotated[
+        list[Path], typer.Argument(help="Recordings, by the name of either of their files, or folders of recordings.")
+    ],
+    soft: Annotated[
+        Path | None, typer.Option(help="Write the soft votes of all payload rounds to this file (.npy).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Run the server's receiver on recorded rounds, and compare the soft votes with the recorded ones bit for bit.
+
+    Exits with 0 if all are equal, 1 if some are different, 2 if a recording cannot be read.
+
+    Example: oac-blocks replay rec
+    Example: oac-blocks replay rec/000004-round-4.sigmf-meta --soft votes.npy
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the receiver had it: more threads would add up otherwise
+    from oac_blocks.record.files import recordings
+    from oac_blocks.record.report import replay_all, save, shown
+
+    try:
+        if soft is not None and soft.suffix != ".npy":
+            raise ValueError(f"--soft must end in .npy, got {soft}")
+        rounds = replay_all(recordings(files))
+        if soft is not None:
+            save(soft, rounds)
+    except (ValueError, OSError) as error:
+        typer.echo(f"oac-blocks replay: {error}", err=True)
+        raise typer.Exit(2) from None
+    typer.echo(shown(rounds, as_json))
+    raise typer.Exit(0 if all(one.is_equal for one in rounds) else 1)

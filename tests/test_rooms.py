@@ -19,6 +19,7 @@ FLOORS = [
     {"oac_blocks.dsp.receive", "oac_blocks.dsp.channel"},
     {"oac_blocks.loop"},
     {"oac_blocks.rounds"},
+    {"oac_blocks.record"},
     {"oac_blocks.blocks", "oac_blocks.radio"},
     {"oac_blocks.hier"},
     {"oac_blocks.bench"},

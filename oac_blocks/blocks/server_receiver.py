@@ -23,6 +23,7 @@ from oac_blocks.dsp.receive.vote_units import energies_per_voter, voters_heard
 from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.dsp.waveform.round_layout import RoundLayout
 from oac_blocks.dsp.waveform.schemes import scheme_named
+from oac_blocks.record.recorder import Recorder
 from oac_blocks.rounds.messages import listed, numbers_in
 
 MOST_ENERGIES = 4096
@@ -102,6 +103,7 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
             patience_samples=patience_samples,
         )
         self._search = self._stream.search
+        self._recorder: Recorder | None = None
         gr.sync_block.__init__(self, name="OAC Server Receiver", in_sig=[np.complex64], out_sig=None)
         self._drops = Drops(self.logger)
         self._gaps = StreamGaps(num.sample_rate_hz)
@@ -136,6 +138,11 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
     def ended(self) -> bool:
         """Has the stream ended since the flowgraph was started?"""
         return self._ended
+
+    def record(self, recorder: Recorder) -> None:
+        """Record every round that is heard to its end. To be called before the flowgraph is started."""
+        self._recorder = recorder
+        self._stream.keep_captures()
 
     def set_votes(self, votes: int) -> None:
         """Of rounds that nothing else is said of, from the next trigger on."""
@@ -202,6 +209,8 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
 
     def _report(self, heard: HeardRound) -> None:
         self._rounds += 1
+        told = self._about.get(heard.round, {})
+        voting = numbers_in(told["voting"]) if "voting" in told else None
         if heard.soft_votes is not None and heard.energies is not None:
             about: dict[str, Any] = {
                 "round": heard.round,
@@ -209,8 +218,7 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
                 "trigger_sample": heard.trigger_sample,
             }
             about |= self._stream.layout.agreed()
-            about |= self._about.get(heard.round, {})
-            voting = numbers_in(about.pop("voting")) if "voting" in about else None
+            about |= {name: value for name, value in told.items() if name != "voting"}
             about["heard"] = listed(voters_heard(heard, voting))
             energies = energies_per_voter(heard, voting)
             self.message_port_pub(pmt.intern("soft_votes"), pdus.make(energies[0] - energies[1], about))
@@ -221,6 +229,8 @@ class server_receiver(SearchSetters, gr.sync_block):  # noqa: N801 (GNU Radio's 
         arrivals |= self._stream.layout.agreed()
         arrivals |= {name: pdus.float64_vector(getattr(heard, name)) for name in _VECTORS}
         self.message_port_pub(pmt.intern("arrivals"), pdus.notice(arrivals))
+        if self._recorder is not None:
+            self._recorder.round(heard, self._stream.layout, voting)
 
 
 def _early(early_samples: int, num: Numerology) -> int:

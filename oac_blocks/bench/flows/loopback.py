@@ -25,6 +25,7 @@ from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.dsp.waveform.round_layout import RoundLayout
 from oac_blocks.dsp.waveform.schemes import scheme_named
+from oac_blocks.record.metadata import Facts
 
 _NUMEROLOGY = ("sample_rate_hz", "fft_size", "cp_samples", "active_subcarriers", "dc_nulls")
 _SLOT_SAMPLES = 8192
@@ -93,6 +94,12 @@ class LoopbackSettings:
 
     def numerology(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _NUMEROLOGY}
+
+    def facts(self) -> Facts:
+        """Return what a recording says of the loopback."""
+        snr = "no noise" if self.snr_db is None else f"{self.snr_db:g} dB"
+        words = f"a simulated loopback: {self.clients} clients, {snr}, {self.fading} fading, {self.profile}"
+        return Facts("simulated by gr-oac", self.carrier_hz, f"A round of {words}", self.seed)
 
     def clocks_ppm(self) -> list[float]:
         return self._spread(self.clock_ppm)

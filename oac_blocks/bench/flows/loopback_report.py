@@ -17,11 +17,12 @@ from rich.table import Table
 
 from oac_blocks.bench.flows.loopback import LoopbackSettings
 from oac_blocks.bench.flows.loopback_trial import Trial, run_trial
+from oac_blocks.record.recorder import Recorder
 
 _FAR_OFF = 3.0  # standard errors; chance alone puts one trial in 370 farther off than that
 
 
-def run_with_progress(settings: LoopbackSettings) -> Trial:
+def run_with_progress(settings: LoopbackSettings, recorder: Recorder | None = None) -> Trial:
     """Run a trial. Say on standard error what is run, and show a progress bar there if it is a terminal."""
     gr.logging().set_default_level(gr.log_levels.warn)
     console = Console(stderr=True, highlight=False)
@@ -30,7 +31,7 @@ def run_with_progress(settings: LoopbackSettings) -> Trial:
     bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
     with _quiet_stdout(), bar:
         task = bar.add_task("rounds", total=settings.rounds)
-        return run_trial(settings, lambda done: bar.update(task, completed=done))
+        return run_trial(settings, lambda done: bar.update(task, completed=done), recorder)
 
 
 @contextlib.contextmanager

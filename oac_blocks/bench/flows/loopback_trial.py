@@ -23,6 +23,7 @@ from oac_blocks.blocks.instruments.vote_source import vote_source
 from oac_blocks.blocks.support import pdus
 from oac_blocks.dsp.bounds import mv_error_probability
 from oac_blocks.dsp.checks import require
+from oac_blocks.record.recorder import Recorder
 
 _STALL_SECONDS = 120.0
 _LOOK_SECONDS = 0.05
@@ -116,10 +117,14 @@ def expected_error_rate(clients: int, snr_db: float, repeats: int = 1) -> float:
     return float(np.sum(weight * wrong) / np.sum(weight))
 
 
-def run_trial(settings: LoopbackSettings, on_round: Callable[[int], None] | None = None) -> Trial:
+def run_trial(
+    settings: LoopbackSettings, on_round: Callable[[int], None] | None = None, recorder: Recorder | None = None
+) -> Trial:
     """Run ``settings.rounds`` rounds; RuntimeError if they come to a halt. ``on_round`` is told how many are done."""
     require(settings.rounds > 0, "rounds", settings.rounds, "at least 1 for a trial")
     flow = loopback(settings)
+    if recorder is not None:
+        flow.receiver.record(recorder)
     voters = Voters(flow)
     flow.start()
     begin = time.perf_counter()

@@ -36,6 +36,7 @@ from oac_blocks.dsp.receive.vote_units import energies_per_voter
 from oac_blocks.dsp.waveform.trigger import trigger
 from oac_blocks.loop.closed_loop import Answer, Arrivals, Loop, LoopSettings, Plan
 from oac_blocks.radio.base import Radio, RadioError
+from oac_blocks.record.recorder import Recorder
 from oac_blocks.rounds.engine import EngineSettings, RoundEngine
 from oac_blocks.rounds.events import Action, Armed, Broke, Ended, Event, Expect, Miss, Planned, Woken
 
@@ -58,10 +59,18 @@ def loop_settings(settings: BenchSettings, tolerance_samples: float = 0.5) -> Lo
 
 
 class Bench:
-    """Opens all radios when it is entered: RadioError if one is not there. Clients are numbered in their order."""
+    """Opens all radios when it is entered: RadioError if one is not there. Clients are numbered in their order.
+
+    A ``recorder`` gets every round that the server hears to its end; whoever made it closes it.
+    """
 
     def __init__(
-        self, server: Opener, clients: Sequence[Opener], settings: BenchSettings, loop: Loop | None = None
+        self,
+        server: Opener,
+        clients: Sequence[Opener],
+        settings: BenchSettings,
+        loop: Loop | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         count = settings.clients
         require(len(clients) == count, "clients", f"{len(clients)} radios", f"the {count} of the settings")
@@ -72,6 +81,9 @@ class Bench:
         self._openers = [server, *clients]
         self._radio: Radio | None = None
         self._server = ServerStream(settings.layout, settings.votes, span_rows=_SPAN_ROWS)
+        self._recorder = recorder
+        if recorder is not None:
+            self._server.keep_captures()
         self._engine = RoundEngine(EngineSettings(count))  # counts time in blocks of the server's stream
         self._blocks = 0  # number of blocks that the server has received
         self._under_way: _UnderWay | None = None
@@ -280,6 +292,8 @@ class Bench:
             tuple(node.absent for node in self.nodes),
             trigger_at=under_way.trigger_at,
         )
+        if heard is not None and self._recorder is not None:
+            self._recorder.round(heard, self.settings.layout, outcome.voters)
         if heard is not None and heard.soft_votes is not None and outcome.voters:
             energies = energies_per_voter(heard, outcome.voters)
             outcome = dataclasses.replace(outcome, soft_votes=energies[0] - energies[1], snr_db=heard.mean_snr_db)

@@ -19,6 +19,7 @@ from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.loop.closed_loop import Guess, Loop
 from oac_blocks.radio import registry
 from oac_blocks.radio.base import Radio, RadioConfig, RadioError, RadioInfo
+from oac_blocks.record.recorder import Recorder
 
 HOLD_ROUNDS = 3  # payload rounds inside the tolerance, one after the other
 _PATIENCE_SECONDS = {"wall": 30.0, "lock-step": 600.0}  # in lock-step a radio waits for all others
@@ -87,9 +88,9 @@ class RadioPlan:
                 raise RadioError(f"{info.uri} is the same radio as another one, by its serial number {info.serial}")
         return found
 
-    def bench(self, settings: BenchSettings, loop: Loop | None = None) -> Bench:
+    def bench(self, settings: BenchSettings, loop: Loop | None = None, recorder: Recorder | None = None) -> Bench:
         openers = [_Opener(uri, self.config(), _PATIENCE_SECONDS[self.clock]) for uri in (self.server, *self.clients)]
-        return Bench(openers[0], openers[1:], settings, loop)
+        return Bench(openers[0], openers[1:], settings, loop, recorder)
 
     def loop(self, settings: BenchSettings, tolerance: float, guesses: Mapping[int, Guess] | None = None) -> Loop:
         return Loop(len(self.clients), loop_settings(settings, tolerance), guesses)
