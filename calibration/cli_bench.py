@@ -13,6 +13,8 @@ from oac_blocks.bench.threads.bench import Bench
 from oac_blocks.bench.threads.radios import RadioPlan
 from oac_blocks.dsp.checks import real
 from oac_blocks.loop.closed_loop import ClientView, LoopSettings
+from oac_blocks.record.metadata import Facts
+from oac_blocks.record.recorder import Recorder
 
 _TOLERANCE_SAMPLES = 0.5  # samples, used if neither an option nor the config sets a tolerance
 _GROUPS = 2  # payload groups of a burst without a config; calibration bursts are short
@@ -70,9 +72,16 @@ class RadioSession:
             guesses = {n: stored[serial].guess(rate, turnaround) for n, serial in enumerate(self.serials)}
         self._loop = self.plan.loop(self.settings, self.tolerance, guesses)
 
-    def bench(self) -> Bench:
-        """Return the bench of these radios."""
-        return self.plan.bench(self.settings, self._loop)
+    def bench(self, recorder: Recorder | None = None) -> Bench:
+        """Return the bench of these radios; the recorder gets the rounds that the server receives."""
+        return self.plan.bench(self.settings, self._loop, recorder)
+
+    def recorder(self, folder: Path, most_mb: float) -> Recorder:
+        """Return a recorder of this bench's rounds."""
+        plan = self.plan
+        words = f"A calibration round with {len(plan.clients)} clients, as the server received it"
+        facts = Facts(f"the radio at {plan.server}", plan.carrier_hz, words)
+        return Recorder(folder, facts, most_mb, waits=plan.clock == "lock-step")
 
     def table(self, corrected: bool = True) -> BenchTable:
         """Return an empty table of the clients."""

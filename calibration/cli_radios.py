@@ -6,17 +6,19 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from calibration.cli_common import NOT_MET, Json, clear_errors, console_for, log_file
+from oac_blocks.record.options import MOST_MB, Record, RecordMb
 
 if TYPE_CHECKING:
     from calibration.bench_table import BenchTable
     from calibration.cli_bench import RadioSession
+    from oac_blocks.record.recorder import Recorder
 
 Config = Annotated[
     Path | None,
@@ -164,6 +166,8 @@ def track(
     plot: Annotated[
         Path | None, typer.Option(help="Draw the log to this file at the end. Default: the log's name with .png.")
     ] = None,
+    record: Record = None,
+    record_mb: RecordMb = MOST_MB,
     save: Save = None,
     start: Start = None,
     as_json: Json = False,
@@ -188,7 +192,10 @@ def track(
             raise ValueError(f"--plot must end in .png, .svg or .pdf, got {picture}")
         session = RadioSession(config, server, client, frequency, rate, rx_gain, tx_gain, clock, tolerance, save, start)
         table = session.table()
-        result = _track(session, table, rounds, log)
+        with nullcontext() if record is None else session.recorder(record, record_mb) as recorder:
+            result = _track(session, table, rounds, log, recorder)
+        if recorder is not None:
+            typer.echo(recorder.summary, err=True)
         if log is not None and picture is not None:
             from calibration.log import read_log
             from calibration.report import draw
@@ -206,14 +213,16 @@ def track(
     raise typer.Exit(0 if met else NOT_MET)
 
 
-def _track(session: RadioSession, table: BenchTable, rounds: int, log: Path | None) -> dict[str, Any]:
+def _track(
+    session: RadioSession, table: BenchTable, rounds: int, log: Path | None, recorder: Recorder | None
+) -> dict[str, Any]:
     import numpy as np
 
     from calibration.log import LogWriter
 
     held: list[float] = []
     locked, played, all_tracking = False, 0, False
-    with log_file(log) as file, session.bench() as bench, table.live(), suppress(KeyboardInterrupt):
+    with log_file(log) as file, session.bench(recorder) as bench, table.live(), suppress(KeyboardInterrupt):
         about = {"command": "track", "uris": list(session.uris), "tolerance_samples": session.tolerance}
         writer = LogWriter(file, len(session.plan.clients), session.plan.sample_rate_hz, about) if file else None
         write: Callable[..., None] = writer.round if writer else lambda *_: None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
+import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -23,12 +24,15 @@ from oac_blocks.bench.config import SIMULATED_RATE_HZ
 from oac_blocks.bench.flows.endpoints import (
     BENCH_PORT,
     BETWEEN_FLOWGRAPHS,
+    RECORD,
     Endpoints,
     bench_endpoints,
     client_folder,
 )
 from oac_blocks.bench.settings import RADIO_RATE_HZ
 from oac_blocks.radio.registry import driver_for
+from oac_blocks.record.options import MOST_MB, Record, RecordMb
+from oac_blocks.record.recorder import check_folder
 from oac_blocks.stop_signal import StopSignal
 
 if TYPE_CHECKING:
@@ -90,6 +94,8 @@ def radio(
         Path | None,
         typer.Option(help="A folder for the sockets of all flowgraphs of a bench on this machine, instead of ports."),
     ] = None,
+    record: Record = None,
+    record_mb: RecordMb = MOST_MB,
 ) -> None:
     """Run the flowgraph of a radio, or of the loopback, without a screen. Ctrl-C ends it.
 
@@ -99,6 +105,7 @@ def radio(
     Example: fl_app radio bench.toml
     Example: fl_app radio bench.toml --client 0
     Example: fl_app radio --uri ip:192.168.3.1 --frequency 2.45e9 --client 0
+    Example: fl_app radio bench.toml --record rec
     """
     with clear_errors(), ExitStack() as stack:
         ended = StopSignal()  # so that nothing is left behind, wherever the signal comes
@@ -113,11 +120,12 @@ def radio(
             raise ConfigError(
                 f"[air] mode = {settings.air.mode!r}: this flowgraph compares energies, mode 'onebit' or 'energy'"
             )
+        recording = _recording(record, record_mb, client)
         if loopback is not None:
             place = folder or stack.enter_context(PrivateFolder("gr-oac-"))
             _say_endpoints(f"ipc://{place}", dataclasses.asdict(stack.enter_context(_in_folder(place))))
             loopback_air = loopback_settings(settings.air, loopback, settings.run.seed) | {"arm_seconds": arm_seconds}
-            run_flowgraph(ended, [], "loopback_service", [str(place), loopback_air])
+            run_flowgraph(ended, [], "loopback_service", [str(place), loopback_air, *recording])
             return
         clients = settings.clients.n if clients is None else clients
         if client is not None and client >= clients:
@@ -150,7 +158,18 @@ def radio(
             relays, endpoints = [relay], endpoints | inside
         _say_endpoints(f"tcp://127.0.0.1:{port}" if folder is None else f"ipc://{folder}", said)
         arguments: list[str | dict[str, Any]] = ["server" if client is None else str(client), radio_settings, endpoints]
+        arguments += recording
         run_flowgraph(ended, relays, "pluto_service", arguments, f"the radio at {uri}")
+
+
+def _recording(folder: Path | None, most_mb: float, client: int | None) -> list[str]:
+    """Return the option of a flowgraph's process that makes it record."""
+    if folder is None:
+        return []
+    if client is not None:
+        raise ConfigError("--record writes what the server receives: give it to the server's `fl_app radio`")
+    check_folder(folder)
+    return [RECORD + json.dumps({"folder": str(folder.resolve()), "most_mb": most_mb})]
 
 
 def radio_rate_hz(settings: Settings) -> float:

@@ -108,7 +108,7 @@ def metadata(
         "captures": [
             {"core:sample_start": 0, "core:frequency": facts.frequency_hz, "core:global_index": capture.mark.sample}
         ],
-        "annotations": annotations(heard, layout, facts.frequency_hz),
+        "annotations": annotations_of(heard, layout, facts.frequency_hz),
     }
 
 
@@ -118,7 +118,7 @@ def layout_values(layout: RoundLayout) -> dict[str, Any]:
     return {**layout.num.to_dict(), **own, "scheme": layout.scheme.name}
 
 
-def annotations(heard: HeardRound, layout: RoundLayout, frequency_hz: float = 0.0) -> list[Annotation]:
+def annotations_of(heard: HeardRound, layout: RoundLayout, frequency_hz: float = 0.0) -> list[Annotation]:
     """Return where trigger, sync symbols, groups or slots, and the clients' answers are, in order of time."""
     capture = _capture(heard)
     rate, spacing = layout.num.sample_rate_hz, layout.num.subcarrier_spacing_hz

@@ -13,6 +13,7 @@ from pathlib import Path
 READY = "ready"  # what a flowgraph's process prints when it runs
 STREAMS_ENDED = "the flowgraph's streams have ended"  # and says last when its radio is gone
 WAIT_FOR_RADIO = "--wait-for-radio"  # its option: wait until the radio answers
+RECORD = "--record="  # in front of the recorder's settings, as JSON
 _LONGEST_PATH = 100  # what a Unix socket's address holds, less a margin
 BENCH_PORT = 7790  # the first port of a bench, unless another one is named
 BETWEEN_FLOWGRAPHS = ("status", "orders")

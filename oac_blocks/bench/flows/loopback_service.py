@@ -3,20 +3,22 @@
 
     python -m oac_blocks.bench.flows.loopback_service FOLDER '{"clients": 2, "snr_db": 20.0}'
 
-The sockets are files in the folder, one for each direction and kind; ``Endpoints`` names them.
+With ``--record={"folder": ..., "most_mb": ...}`` behind it, the received rounds are recorded. The sockets are files in
+the folder, one for each direction and kind; ``Endpoints`` names them.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from gnuradio import zeromq
 
 from oac_blocks.bench.flows.endpoints import Endpoints
 from oac_blocks.bench.flows.loopback import LoopbackSettings, loopback
-from oac_blocks.bench.flows.service import serve
+from oac_blocks.bench.flows.service import end_recording, recorder_of, serve
 
 _POLL_MILLISECONDS = 10
 
@@ -28,8 +30,11 @@ class linked_loopback(loopback):  # noqa: N801 (GNU Radio's way of naming)
     they go on whoever listens: applications subscribe.
     """
 
-    def __init__(self, settings: LoopbackSettings, endpoints: Endpoints) -> None:
+    def __init__(self, settings: LoopbackSettings, endpoints: Endpoints, options: Sequence[str] = ()) -> None:
         loopback.__init__(self, settings)
+        self.recorder = recorder_of(options, settings.facts(), waits=True)
+        if self.recorder is not None:
+            self.receiver.record(self.recorder)
         self.payload_socket, self.ballot_socket = (
             zeromq.pull_msg_source(endpoint, _POLL_MILLISECONDS, True)
             for endpoint in (endpoints.payload, endpoints.ballot)
@@ -48,8 +53,12 @@ class linked_loopback(loopback):  # noqa: N801 (GNU Radio's way of naming)
         self.msg_connect((self.calibrator, "report"), (self.report_socket, "in"))
 
 
-def main(folder: str, settings: str) -> None:
-    serve(lambda: linked_loopback(LoopbackSettings(**json.loads(settings)), Endpoints.in_folder(Path(folder))))
+def main(folder: str, settings: str, *options: str) -> None:
+    values, endpoints = LoopbackSettings(**json.loads(settings)), Endpoints.in_folder(Path(folder))
+    serve(
+        lambda: linked_loopback(values, endpoints, options),
+        at_end=lambda flowgraph: end_recording(flowgraph.recorder),
+    )
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from oac_blocks.blocks.server_receiver import server_receiver
 from oac_blocks.blocks.trigger_source import trigger_source
 from oac_blocks.radio import pluto_state
 from oac_blocks.radio.base import RadioRangeError
+from oac_blocks.record.recorder import Recorder
 
 _POLL_MILLISECONDS = 10
 _PATIENCE_BUFFERS = 64  # buffers within which the server's own receiver must hear a trigger that was ordered
@@ -85,7 +86,7 @@ class ServerEndpoints:
 
 
 class pluto_server(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
-    def __init__(self, settings: PlutoSettings, endpoints: ServerEndpoints) -> None:
+    def __init__(self, settings: PlutoSettings, endpoints: ServerEndpoints, recorder: Recorder | None = None) -> None:
         gr.top_block.__init__(self, "OAC server on a Pluto", catch_exceptions=False)
         self.radio = PlutoBlocks(settings)
         self.trigger = trigger_source(
@@ -106,6 +107,9 @@ class pluto_server(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
             scheme=settings.scheme,
             **settings.numerology(),
         )
+        self.recorder = recorder
+        if recorder is not None:
+            self.receiver.record(recorder)
         self.calibrator = drift_calibrator(
             settings.clients,
             turnaround_samples=settings.answer_samples,

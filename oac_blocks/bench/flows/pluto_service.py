@@ -5,7 +5,8 @@
     python -m oac_blocks.bench.flows.pluto_service 0 '{"uri": "ip:192.168.3.1", ...}' '{"status": ..., "payload": ...}'
 
 The last argument names the ZMQ endpoints: those of ``ServerEndpoints``; for a client ``status``, ``orders`` and
-``payload``. With ``--wait-for-radio`` behind it the process waits until the radio answers.
+``payload``. With ``--wait-for-radio`` behind it the process waits until the radio answers, and with
+``--record={"folder": ..., "most_mb": ...}`` the server records the rounds that it receives.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from gnuradio import gr
 
 from oac_blocks.bench.flows.endpoints import WAIT_FOR_RADIO
 from oac_blocks.bench.flows.pluto import PlutoSettings, ServerEndpoints, pluto_client, pluto_server
-from oac_blocks.bench.flows.service import serve
+from oac_blocks.bench.flows.service import end_recording, recorder_of, serve
 from oac_blocks.radio import pluto_state
 from oac_blocks.radio.base import RadioError
 
@@ -32,7 +33,7 @@ def main(role: str, settings: str, endpoints: str, *options: str) -> None:
     def make() -> gr.top_block:
         radio = PlutoSettings(**values)
         if role == "server":
-            return pluto_server(radio, ServerEndpoints(**where))
+            return pluto_server(radio, ServerEndpoints(**where), recorder_of(options, radio.facts(), waits=False))
         return pluto_client(radio, int(role), **where)
 
     uri = str(values.get("uri"))
@@ -59,6 +60,8 @@ def _watch_radio(uri: str) -> None:
 
 
 def _leave_radio(flowgraph: pluto_server | pluto_client) -> None:
+    if isinstance(flowgraph, pluto_server):
+        end_recording(flowgraph.recorder)
     for failure in flowgraph.radio.leave():
         sys.stderr.write(f"the radio could not be left as it was found: {failure}\n")
     sys.stderr.flush()

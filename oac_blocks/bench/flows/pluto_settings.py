@@ -23,6 +23,7 @@ from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.dsp.waveform.round_layout import RoundLayout
 from oac_blocks.dsp.waveform.schemes import scheme_named
 from oac_blocks.radio.registry import driver_for
+from oac_blocks.record.metadata import Facts
 
 SERVER = -1  # stands for the server where a client's number is expected
 _STALL_SECONDS = 60.0  # without a sample of the server's receiver, until its round is given up
@@ -85,6 +86,11 @@ class PlutoSettings:
         """Return what the blocks take of the waveform, by their names."""
         names = ("sample_rate_hz", "fft_size", "cp_samples", "active_subcarriers", "dc_nulls")
         return {name: getattr(self, name) for name in names}
+
+    def facts(self) -> Facts:
+        """Return what a recording says of the radio."""
+        words = f"A round of over-the-air computation with {self.clients} clients, as the server received it"
+        return Facts(f"the radio at {self.uri}", self.frequency_hz, words)
 
     @property
     def deadline_seconds(self) -> float:

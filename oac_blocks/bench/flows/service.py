@@ -7,16 +7,20 @@ can neither go on nor be taken down. So the process ends, and whoever started it
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from gnuradio import gr
 
-from oac_blocks.bench.flows.endpoints import READY, STREAMS_ENDED
+from oac_blocks.bench.flows.endpoints import READY, RECORD, STREAMS_ENDED
 from oac_blocks.errors import OacError
+from oac_blocks.record.metadata import Facts
+from oac_blocks.record.recorder import Recorder
 from oac_blocks.stop_signal import StopSignal
 
 _STOP_SECONDS = 3.0  # seconds that blocks may take to release their radio
@@ -69,6 +73,23 @@ def serve(
     waiting.join(_STOP_SECONDS)
     at_end(flowgraph)
     os._exit(0)
+
+
+def recorder_of(options: Sequence[str], facts: Facts, *, waits: bool) -> Recorder | None:
+    """Return the recorder that the options of a service ask for; None if they do not."""
+    for option in options:
+        if option.startswith(RECORD):
+            asked = json.loads(option.removeprefix(RECORD))
+            return Recorder(Path(asked["folder"]), facts, asked["most_mb"], waits=waits)
+    return None
+
+
+def end_recording(recorder: Recorder | None) -> None:
+    """Write what waits to be written, and say on standard error what was recorded."""
+    if recorder is not None:
+        recorder.close()
+        sys.stderr.write(f"{recorder.summary}\n")
+        sys.stderr.flush()
 
 
 def _found(make_flowgraph: Callable[[], gr.top_block], stop: StopSignal) -> gr.top_block:
