@@ -86,7 +86,9 @@ class ServerEndpoints:
 
 
 class pluto_server(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
-    def __init__(self, settings: PlutoSettings, endpoints: ServerEndpoints, recorder: Recorder | None = None) -> None:
+    recorder: Recorder | None = None
+
+    def __init__(self, settings: PlutoSettings, endpoints: ServerEndpoints) -> None:
         gr.top_block.__init__(self, "OAC server on a Pluto", catch_exceptions=False)
         self.radio = PlutoBlocks(settings)
         self.trigger = trigger_source(
@@ -107,9 +109,6 @@ class pluto_server(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
             scheme=settings.scheme,
             **settings.numerology(),
         )
-        self.recorder = recorder
-        if recorder is not None:
-            self.receiver.record(recorder)
         self.calibrator = drift_calibrator(
             settings.clients,
             turnaround_samples=settings.answer_samples,
@@ -131,6 +130,11 @@ class pluto_server(gr.top_block):  # noqa: N801 (GNU Radio's way of naming)
         self.connect(self.radio.receiver, self.receiver)
         for source, target in self._messages():
             self.msg_connect(source, target)
+
+    def record(self, recorder: Recorder) -> None:
+        """Record the rounds that the server receives. To be called before the flowgraph is started."""
+        self.recorder = recorder
+        self.receiver.record(recorder)
 
     @property
     def streams_ended(self) -> bool:

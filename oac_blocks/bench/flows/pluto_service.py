@@ -33,7 +33,10 @@ def main(role: str, settings: str, endpoints: str, *options: str) -> None:
     def make() -> gr.top_block:
         radio = PlutoSettings(**values)
         if role == "server":
-            return pluto_server(radio, ServerEndpoints(**where), recorder_of(options, radio.facts(), waits=False))
+            flowgraph = pluto_server(radio, ServerEndpoints(**where))
+            if (recorder := recorder_of(options, radio.facts(), waits=False)) is not None:
+                flowgraph.record(recorder)
+            return flowgraph
         return pluto_client(radio, int(role), **where)
 
     uri = str(values.get("uri"))
