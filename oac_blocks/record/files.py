@@ -16,14 +16,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oac_blocks.dsp.checks import integer, real, require
 from oac_blocks.dsp.receive.capture import Capture
-from oac_blocks.dsp.receive.server_stream import HeardRound, ServerStream
+from oac_blocks.dsp.receive.server_stream import MOST_VOTES, HeardRound, ServerStream
 from oac_blocks.dsp.receive.tracking import SearchMark, Tracking
 from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.dsp.waveform.round_layout import KINDS, Kind, RoundLayout
 from oac_blocks.dsp.waveform.schemes import scheme_from_outside
 from oac_blocks.errors import OacError
-from oac_blocks.record.metadata import FORMAT, NAMESPACE, Facts, layout_values, metadata
+from oac_blocks.record.metadata import FORMAT, Facts, layout_values, metadata, own_key
 
 DATA, META, PART = ".sigmf-data", ".sigmf-meta", ".part"
 
@@ -124,38 +125,42 @@ def read(path: Path) -> Recording:
     own = about["global"]
 
     def value(name: str) -> Any:
-        key = f"{NAMESPACE}:{name}"
+        key = own_key(name)
         if key not in own:
             raise RecordError(f"{file}: the key {key} is missing")
         return own[key]
 
-    if f"{NAMESPACE}:format" not in own:
-        raise RecordError(f"{file} is SigMF, but no recording of gr-oac: the key {NAMESPACE}:format is missing")
+    if own_key("format") not in own:
+        raise RecordError(f"{file} is SigMF, but no recording of gr-oac: the key {own_key('format')} is missing")
     if value("format") != FORMAT:
-        raise RecordError(f"{file}: {NAMESPACE}:format is {value('format')!r}; this gr-oac reads {FORMAT}")
+        raise RecordError(f"{file}: {own_key('format')} is {value('format')!r}; this gr-oac reads {FORMAT}")
     if own["core:datatype"] != "cf32_le":
         raise RecordError(f"{file}: core:datatype is {own['core:datatype']!r}, and a replay takes 'cf32_le'")
     kind = value("kind")
     if kind not in KINDS:
-        raise RecordError(f"{file}: {NAMESPACE}:kind must be one of {', '.join(KINDS)}, got {kind!r}")
+        raise RecordError(f"{file}: {own_key('kind')} must be one of {', '.join(KINDS)}, got {kind!r}")
     is_payload = kind == "payload"
     try:
         layout = _layout(value("layout"))
         usual = ServerStream(layout).settings()
-        settings = _as_in(usual, value("receiver"), f"{NAMESPACE}:receiver")
+        settings = _as_in(usual, value("receiver"), own_key("receiver"))
         ServerStream(layout, **settings)
-        tracking = Tracking(**_as_in(dataclasses.asdict(Tracking()), value("search"), f"{NAMESPACE}:search"))
-        mark = SearchMark(int(about["captures"][0]["core:global_index"]), tracking)
+        tracking = Tracking(**_as_in(dataclasses.asdict(Tracking()), value("search"), own_key("search")))
+        [first, *_] = about["captures"]
+        mark = SearchMark(integer("core:global_index", first["core:global_index"], 0), tracking)
         voting = value("voting")
+        if voting is not None:
+            require(isinstance(voting, list), own_key("voting"), repr(voting), "null or a list of clients")
+            voting = tuple(integer(own_key("voting"), client, 0, layout.clients - 1) for client in voting)
         return Recording(
             path=path,
             capture=Capture(samples, mark, settings),
             layout=layout,
-            round=int(value("round")),
+            round=integer(own_key("round"), value("round"), 0),
             kind=kind,
-            k=int(value("k")) if is_payload else None,
-            voting=None if voting is None else tuple(map(int, voting)),
-            trigger_sample=float(value("trigger_sample")),
+            k=integer(own_key("k"), value("k"), 1, MOST_VOTES) if is_payload else None,
+            voting=voting,
+            trigger_sample=real(own_key("trigger_sample"), value("trigger_sample")),
             energies_sha256=str(value("energies_sha256")) if is_payload else None,
             soft_votes_sha256=str(value("soft_votes_sha256")) if is_payload else None,
             offset_samples=_offsets(about["annotations"]),
@@ -164,7 +169,7 @@ def read(path: Path) -> Recording:
         raise
     except KeyError as error:
         raise RecordError(f"{file}: the key {error.args[0]} is missing") from None
-    except (ValueError, TypeError, IndexError) as error:
+    except (ValueError, TypeError) as error:
         raise RecordError(f"{file}: {error}") from None
 
 
@@ -184,19 +189,21 @@ def _checked_by_sigmf(path: Path) -> tuple[dict[str, Any], npt.NDArray[np.comple
                 raise RecordError(f"{file}: the key core:sha512 is missing")
             recording = sigmf.SigMFFile(metadata=about, data_file=data)
             samples = np.array(recording.read_samples(), np.complex64)
+    except RecordError:
+        raise
     except OSError as error:
         raise RecordError(f"cannot read {error.filename or data}: {error.strerror or error}") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise RecordError(f"{file} is not SigMF: {error}") from None
     except jsonschema.exceptions.ValidationError as error:
         raise RecordError(f"{file} is not valid SigMF: {error.message.splitlines()[0]}") from None
-    except SigMFError as error:
+    except (SigMFError, ValueError) as error:
         raise RecordError(f"{data} is damaged or cut short: {str(error).splitlines()[0]}") from None
     return about, samples
 
 
 def _layout(values: Any) -> RoundLayout:
-    known = _as_in(layout_values(RoundLayout()), values, f"{NAMESPACE}:layout")
+    known = _as_in(layout_values(RoundLayout()), values, own_key("layout"))
     num = Numerology(**{name: known.pop(name) for name in Numerology().to_dict()})
     return RoundLayout(num, scheme=scheme_from_outside(known.pop("scheme")), **known)
 
@@ -215,7 +222,7 @@ def _as_in(pattern: Mapping[str, Any], values: Any, key: str) -> dict[str, Any]:
 
 
 def _offsets(annotations: list[dict[str, Any]]) -> dict[int, float]:
-    client, offset = f"{NAMESPACE}:client", f"{NAMESPACE}:offset_samples"
+    client, offset = own_key("client"), own_key("offset_samples")
     return {int(one[client]): float(one[offset]) for one in annotations if client in one}
 
 

@@ -103,7 +103,7 @@ def metadata(
             "core:description": facts.description,
             "core:recorder": f"gr-oac {released}",
             "core:extensions": [{"name": NAMESPACE, "version": f"{FORMAT}.0.0", "optional": True}],
-            **{f"{NAMESPACE}:{name}": value for name, value in own.items()},
+            **{own_key(name): value for name, value in own.items()},
         },
         "captures": [
             {"core:sample_start": 0, "core:frequency": facts.frequency_hz, "core:global_index": capture.mark.sample}
@@ -171,14 +171,19 @@ def _client(heard: HeardRound, client: int) -> Annotation:
     comment = f"offset {values['offset_samples']:+.3f} samples, power {values['power_db']:.1f} dB"
     if values["snr_db"] is not None:
         comment += f", SNR {values['snr_db']:.1f} dB"
-    own = {f"{NAMESPACE}:{name}": value for name, value in values.items()}
-    return {"core:label": f"client {client}", "core:comment": comment, f"{NAMESPACE}:client": client, **own}
+    own = {own_key(name): value for name, value in values.items()}
+    return {"core:label": f"client {client}", "core:comment": comment, own_key("client"): client, **own}
 
 
 def _capture(heard: HeardRound) -> Capture:
     if heard.capture is None:
         raise ValueError(f"round {heard.round} must have a capture; ask the receiver to keep them")
     return heard.capture
+
+
+def own_key(name: str) -> str:
+    """Return a name of ours as it stands in a recording."""
+    return f"{NAMESPACE}:{name}"
 
 
 def finite(value: float) -> float | None:

@@ -12,6 +12,8 @@ from fl_app.config import load_settings
 from oac_blocks.radio.virtual.air.air_settings import spread
 from oac_blocks.radio.virtual.faults import parse_fault
 from oac_blocks.radio.virtual.server import VirtualPlutos
+from oac_blocks.record.files import read, recordings
+from oac_blocks.record.replay import replay
 from tests.support.radios import assert_as_found
 
 iio = pytest.importorskip("iio")
@@ -161,6 +163,23 @@ def test_track_logs_what_report_reads(tmp_path):
     result = call("report", log)
     assert result.exit_code == 0
     assert "1 clients tracking after 2 rounds; offsets 0.0" in result.stdout
+
+
+def test_track_records_what_replay_hears(tmp_path):
+    folder = tmp_path / "rec"
+    with radios(2) as served:
+        result = bench(served, "--rounds", 5, "--record", folder, "--json", command="track")
+        assert f"5 rounds recorded in {folder}" in result.stderr
+        offsets = json.loads(result.stdout)["radios"]
+        uri = served.uris[0]
+    again = [replay(read(path)) for path in recordings([folder])]
+    assert [one.heard.round for one in again] == list(range(5))
+    assert {one.verdict for one in again} == {"equal"}
+    assert again[-1].heard.kind == "payload"
+    assert [row["offset_samples"] for row in offsets] == pytest.approx([again[-1].heard.offset_samples[0]])
+    about = json.loads((folder / "000000-round-0.sigmf-meta").read_text())
+    assert about["global"]["core:hw"] == f"the radio at {uri}"
+    assert about["captures"][0]["core:frequency"] == 2.4e9
 
 
 @pytest.mark.early

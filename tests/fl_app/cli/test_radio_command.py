@@ -14,6 +14,8 @@ from fl_app.config import load_settings
 from oac_blocks.blocks.support import pdus
 from oac_blocks.radio.virtual.air.air_settings import spread
 from oac_blocks.radio.virtual.server import VirtualPlutos
+from oac_blocks.record.files import read, recordings
+from oac_blocks.record.replay import replay
 from tests.support.polling import DEADLINE_MS, DEADLINE_SECONDS
 from tests.support.ports import free_ports
 from tests.support.processes import FL_APP, assert_all_end, children_of
@@ -27,8 +29,23 @@ def refused(*words):
     return run.stderr
 
 
-def test_the_loopback_asks_for_votes_and_decides(short_folder, program):
-    radio = program([*RADIO, "--loopback", 2, "--folder", short_folder, "--set", "air.snr_db=20"])
+def test_the_loopback_asks_for_votes_and_decides_and_a_replay_decides_alike(short_folder, tmp_path, program):
+    rec = tmp_path / "rec"
+    radio = program(
+        [
+            *RADIO,
+            "--loopback",
+            2,
+            "--folder",
+            short_folder,
+            "--set",
+            "air.snr_db=20",
+            "--record",
+            rec,
+            "--record-mb",
+            50,
+        ]
+    )
     context = zmq.Context()
     try:
         radio.says("ready")
@@ -48,10 +65,15 @@ def test_the_loopback_asks_for_votes_and_decides(short_folder, program):
         soft = pdus.read(pmt.deserialize_str(decided.recv()), np.float32)
         assert pmt.to_long(soft.metadata["round"]) == number
         assert np.mean(np.sign(soft.data) == votes) > 0.8
+        assert f"another program records into {rec}" in refused("--loopback", "2", "--record", str(rec))
         radio.send(signal.SIGINT)
         assert radio.wait() == 0
     finally:
         context.destroy(linger=0)
+    assert f"rounds recorded in {rec}" in radio.err
+    again = {one.heard.round: one for one in map(replay, map(read, recordings([rec])))}
+    assert {one.verdict for one in again.values()} == {"equal"}
+    np.testing.assert_array_equal(again[number].soft_votes, soft.data)
 
 
 def test_a_killed_command_leaves_no_flowgraph(short_folder, program):
@@ -71,6 +93,12 @@ def test_a_folder_whose_name_is_too_long_is_refused(tmp_path):
 def test_what_is_missing_is_said():
     assert "either --loopback N or --uri URI" in refused()
     assert "either --loopback N or --uri URI" in refused("--loopback", "2", "--uri", "ip:127.0.0.1")
+
+
+def test_only_the_server_records(tmp_path):
+    said = refused("--uri", "ip:127.0.0.1:9", "--client", "0", "--record", str(tmp_path / "rec"))
+    assert "--record writes what the server receives" in said
+    assert not (tmp_path / "rec").exists()
 
 
 def test_nothing_is_sent_before_a_frequency_is_named():
