@@ -13,6 +13,8 @@ from fl_app.core.streams import stream
 from fl_app.link.keys import make_keys
 from oac_blocks.radio.virtual.air.air_settings import spread
 from oac_blocks.radio.virtual.server import VirtualPlutos
+from oac_blocks.record.files import read, recordings
+from oac_blocks.record.replay import replay
 from tests.fl_app.link.test_faults import assert_whole
 from tests.support.polling import until
 from tests.support.ports import free_ports
@@ -41,7 +43,9 @@ class Bench:
         settings = [word for name, value in air.items() for word in ("--set", f"air.{name}={value}")]
         common = ("--clients", CLIENTS, "--frequency", 2.45e9, "--port", port, *settings, *radio_options)
         self.server = self.site.server()
-        self.radios = [self.site.command("radio-server", "radio", "--uri", plutos.uris[0], *common)]
+        self.rec = self.site.folder / "rec"
+        recorded = ("--record", self.rec, "--record-mb", 30)
+        self.radios = [self.site.command("radio-server", "radio", "--uri", plutos.uris[0], *common, *recorded)]
         for client, uri in enumerate(plutos.uris[1:]):
             self.radios.append(self.site.command(f"radio-{client}", "radio", "--uri", uri, "--client", client, *common))
             self.site.voter(client, radio=address)
@@ -97,6 +101,9 @@ def test_unfit_radios_train_and_one_that_is_unplugged_for_a_second_comes_back(be
     for radio in made.radios:
         radio.send(signal.SIGTERM)
     assert [radio.wait() for radio in made.radios] == [0] * (1 + CLIENTS), made.logs
+    again = [replay(read(path)) for path in recordings([made.rec])]
+    assert {one.verdict for one in again} == {"equal"}
+    assert sum(file.stat().st_size for file in made.rec.iterdir()) <= 30e6
     settings = [node.pluto.settings for node in plutos.air.nodes]
     assert [one.ensm_mode for one in settings[:2]] == ["fdd", "alert"]  # as they were found; the third began anew
     assert [(one.rx_lo_on, one.tx_lo_on) for one in settings[:2]] == [(True, False), (False, True)]
