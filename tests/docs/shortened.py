@@ -119,7 +119,7 @@ RULES = (
     Rule(r"oac-calibrate simulate", "--rounds 30"),
     Rule(r"oac-calibrate (probe|report)\b"),
     Rule(r"oac-blocks loopback", "--rounds 3"),
-    Rule(r"oac-blocks (path|flows)\b"),
+    Rule(r"oac-blocks (path|flows|replay)\b"),
 )
 # What the tests change in a file that a page shows.
 IN_FILES = (
