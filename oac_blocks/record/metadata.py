@@ -154,7 +154,8 @@ def _parts(heard: HeardRound, layout: RoundLayout) -> Iterator[tuple[str, int, i
         burst = frame.samples
         starts = zip(frame.sync_starts_samples(), frame.group_starts_samples(), frame.group_symbols(), strict=True)
         for group, (sync, start, symbols) in enumerate(starts):
-            yield "answer", answer_at + int(sync), symbol, {"core:label": f"sync {group}"}
+            # Without a label, which would be drawn over that of the group.
+            yield "answer", answer_at + int(sync), symbol, {"core:comment": f"sync symbol of group {group}"}
             yield "answer", answer_at + int(start), int(symbols) * symbol, {"core:label": f"group {group}"}
     else:
         for slot in range(layout.slots):

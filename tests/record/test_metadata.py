@@ -34,7 +34,7 @@ def recording(request, heard, tmp_path):
 def annotations_of(heard):
     about = metadata(heard, LAYOUT, FACTS)
     json.dumps(about, allow_nan=False)
-    parts = {one["core:label"]: one for one in about["annotations"]}
+    parts = {one.get("core:label", one.get("core:comment")): one for one in about["annotations"]}
     assert len(parts) == len(about["annotations"])
     return parts
 
@@ -88,7 +88,7 @@ def test_groups_and_clients_of_a_payload_round(heard):
     answer = place(parts["trigger"])[0] + LAYOUT.answer_samples
     at = answer
     for group, symbols in enumerate(frame.group_symbols().tolist()):
-        assert place(parts[f"sync {group}"]) == (at, SYMBOL)
+        assert place(parts[f"sync symbol of group {group}"]) == (at, SYMBOL)
         assert place(parts[f"group {group}"]) == (at + SYMBOL, symbols * SYMBOL)
         at += (1 + symbols) * SYMBOL
     assert at == answer + frame.samples == len(heard[1].capture.samples)
