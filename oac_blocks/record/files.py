@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import importlib.util
+import importlib
 import json
 import warnings
 from collections.abc import Collection, Mapping
@@ -51,9 +51,11 @@ class Recording:
 
 
 def require_sigmf() -> None:
-    """Raise ``RecordError`` if the package sigmf is not installed."""
-    if importlib.util.find_spec("sigmf") is None:
-        raise RecordError("recordings need the package sigmf: pip install 'gr-oac[record]'")
+    """Raise ``RecordError`` if the package sigmf cannot be imported."""
+    try:
+        importlib.import_module("sigmf")
+    except ImportError as error:
+        raise RecordError(f"recordings need the package sigmf ({error}): pip install 'gr-oac[record]'") from None
 
 
 def write(path: Path, heard: HeardRound, layout: RoundLayout, facts: Facts, voting: Collection[int] | None) -> int:

@@ -3,6 +3,7 @@
 
 import hashlib
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from oac_blocks.cli import app
 from oac_blocks.dsp.receive.vote_units import energies_per_voter
 from oac_blocks.dsp.waveform.schemes import scheme_named
 from oac_blocks.record.files import RecordError, read, recordings, write
+from oac_blocks.record.recorder import check_folder
 from oac_blocks.record.replay import replay
 from tests.dsp.receive.server_rounds import K, assert_same, small
 from tests.record.recorded_rounds import FACTS, LAYOUT, heard_rounds
@@ -215,6 +217,13 @@ def test_samples_without_a_trigger(folder):
     digest = hashlib.sha512(samples.tobytes()).hexdigest()
     changed(folder, lambda about: about["global"].update({"core:sha512": digest}))
     assert "the receiver finds no trigger in it" in one_line(folder / "1")
+
+
+def test_without_the_extra_the_command_says_what_to_install(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sigmf", None)  # as where it is not installed: its import fails
+    assert "pip install 'gr-oac[record]'" in one_line(folder)
+    with pytest.raises(RecordError, match=r"gr-oac\[record\]"):
+        check_folder(folder)
 
 
 def test_a_recording_is_named_once(folder):
