@@ -13,9 +13,14 @@ from oac_blocks.bench.threads.bench import Bench, BenchError, BenchSettings
 from oac_blocks.bench.threads.plan import settings_for
 from oac_blocks.bench.threads.radios import RadioPlan
 from oac_blocks.dsp.waveform.numerology import Numerology
+from oac_blocks.dsp.waveform.schemes import scheme_named
 from oac_blocks.radio.base import RadioError, StreamConfig
 from oac_blocks.radio.virtual.air.air_settings import spread
 from oac_blocks.radio.virtual.server import VirtualPlutos
+from oac_blocks.record.files import read, recordings
+from oac_blocks.record.metadata import Facts
+from oac_blocks.record.recorder import Recorder
+from oac_blocks.record.replay import replay
 from tests.radio.closed_loop import CONFIG, bench_on_air
 from tests.support.radios import assert_as_found
 
@@ -53,6 +58,28 @@ def test_votes_come_through_in_units_of_a_client_and_rounds_without_votes_have_n
             bench.play(votes_of(rng, 3, 10))
     with pytest.raises(ValueError, match="bench must be open"):
         bench.play()
+
+
+@pytest.mark.parametrize("name", ["onebit", "energy"])
+def test_a_recorded_bench_is_replayed_bit_for_bit(tmp_path, name):
+    """Also rounds in which nobody votes."""
+    rng, scheme = np.random.default_rng(4), scheme_named(name)
+    with (
+        Recorder(tmp_path, Facts("virtual", 2.4e9, "a test"), 100.0, waits=True) as recorder,
+        bench_on_air(2, settings=BenchSettings(2, scheme=scheme), recorder=recorder) as (bench, _),
+    ):
+        outcomes = [bench.play(votes_of(rng, 2, k).astype(scheme.dtype)) for k in (100, 100, 100, 1000, 300)]
+        outcomes.append(bench.play())
+    again = [replay(read(path)) for path in recordings([tmp_path])]
+    assert [one.heard.round for one in again] == [outcome.round for outcome in outcomes]
+    assert {one.verdict for one in again} == {"equal"}
+    assert read(recordings([tmp_path])[0]).layout == bench.settings.layout
+    with_votes = [outcome.soft_votes is not None for outcome in outcomes]
+    assert with_votes == [False, False, True, True, True, False]
+    for one, outcome in zip(again, outcomes, strict=True):
+        assert one.heard.kind == outcome.kind
+        if outcome.soft_votes is not None:
+            np.testing.assert_array_equal(one.soft_votes, outcome.soft_votes)
 
 
 def test_the_servers_radio_gone_ends_it_with_one_sentence():

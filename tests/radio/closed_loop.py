@@ -28,7 +28,7 @@ class RoundLog:
 
 
 @contextmanager
-def bench_on_air(clients=2, faults=(), settings=None, loop=None, **air):
+def bench_on_air(clients=2, faults=(), settings=None, loop=None, recorder=None, **air):
     """Clocks of +-20 ppm with a wobble of 1 ppm, 17 dB of SNR a sample, unknown stream starts and delays."""
     from oac_blocks.radio.pluto import PlutoRadio
 
@@ -38,7 +38,7 @@ def bench_on_air(clients=2, faults=(), settings=None, loop=None, **air):
     settings = settings or BenchSettings(clients)
     with VirtualPlutos(spread(clients + 1, seed, **options), lock_step=True, faults=schedule) as served:
         openers = [partial(PlutoRadio, uri, CONFIG, timeout_seconds=120) for uri in served.uris]
-        with Bench(openers[0], openers[1:], settings, loop) as bench:
+        with Bench(openers[0], openers[1:], settings, loop, recorder) as bench:
             yield bench, served
 
 

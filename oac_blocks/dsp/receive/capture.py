@@ -74,11 +74,13 @@ class StreamTail:
 
         ``not_before`` is the end of the round before, whose trigger must not be found once more.
         """
-        usable = [mark for mark in self._marks if not_before <= mark.sample <= trigger_sample]
+        before = [mark for mark in self._marks if mark.sample < not_before]
+        usable = [mark for mark in self._marks if mark.sample >= not_before]
         early = [mark for mark in usable if mark.sample <= trigger_sample - self._lead]
-        if usable:
-            mark = early[-1] if early else usable[0]
-        else:  # the round before ended in the span of this trigger
-            before = [mark for mark in self._marks if mark.sample < not_before]
-            mark = replace(before[-1], sample=not_before)
+        if early:
+            mark = early[-1]
+        elif before and not (usable and usable[0].sample <= trigger_sample):
+            mark = replace(before[-1], sample=not_before)  # the round before ended in the span of this trigger
+        else:
+            mark = usable[0]
         return Capture(np.concatenate(self._parts)[mark.sample - self._first :], mark)

@@ -108,6 +108,16 @@ def test_a_gap_ends_the_capture(broken):
     assert heard.capture.mark == SearchMark(0, Tracking())
 
 
+@pytest.mark.parametrize("at", [0.1, 1.6])
+def test_a_trigger_may_be_the_first_that_is_received(at):
+    layout = small(2)
+    stream = recorded(ServerStream(layout, K, span_rows=2))
+    [heard] = stream.push(payload_round(layout, np.random.default_rng(7), at=100 + at)[100:])
+    assert heard.trigger_sample == pytest.approx(at, abs=0.05)
+    assert heard.capture.mark.sample == 0
+    assert_same(heard_again(heard, layout), [heard])
+
+
 def test_nothing_is_kept_unless_asked_for():
     rng = np.random.default_rng(6)
     [heard] = ServerStream(small(), K, span_rows=2).push(payload_round(small(), rng))
