@@ -10,7 +10,8 @@ APP = ROOT / "examples" / "flower_app"
 
 
 def test_the_components_that_flower_looks_for_are_there():
-    components = tomllib.loads((APP / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["flwr"]["app"]["components"]
+    project = tomllib.loads((APP / "pyproject.toml").read_text(encoding="utf-8"))
+    components = project["tool"]["flwr"]["app"]["components"]
     assert set(components) == {"serverapp", "clientapp"}
     for place in components.values():
         module, _, name = place.partition(":")
