@@ -23,7 +23,7 @@ FLOORS = [
     {"oac_blocks.blocks", "oac_blocks.radio"},
     {"oac_blocks.hier"},
     {"oac_blocks.bench"},
-    {"oac_blocks.companion", "calibration", "fl_app.core", "fl_app.processes"},
+    {"oac_blocks.companion", "calibration", "fl_app.core", "fl_app.pictures", "fl_app.processes"},
     {"oac_blocks.cli", "fl_app.data", "fl_app.engine", "fl_app.air"},
     {"fl_app.toml_text"},
     {"fl_app.config"},

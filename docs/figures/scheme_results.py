@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fl_app.runs.figures import COLOURS, draw_air_time
+from fl_app.pictures import COLOURS, save_figure
+from fl_app.runs.figures import air_time_figure
 from fl_app.runs.metrics import RoundFigures
 from fl_app.runs.run_folder import RunFolder
 
@@ -70,9 +71,15 @@ def main(runs: Path) -> None:
             curves[label], styles[label] = seeds, (COLOURS[number], DASHES[policy])
         shutil.copy(runs / scheme / "compare.json", OUT / f"{scheme}.json")
     print("\n".join(text for _, text in sorted(lines)))
-    draw_air_time(curves, OUT / "air", styles=styles)
+    draw(curves, styles, "air")
     one_policy = {label: seeds for label, seeds in curves.items() if label.endswith(", fair-k")}
-    draw_air_time(one_policy, OUT / "fair-k", styles={label: styles[label] for label in one_policy})
+    draw(one_policy, styles, "fair-k")
+
+
+def draw(curves: dict[str, Any], styles: dict[str, Any], name: str) -> None:
+    figure = air_time_figure(curves, styles)
+    assert figure is not None, "the runs have no time on the air"
+    save_figure(figure, OUT / name)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,17 @@ from typing import Annotated
 import typer
 
 from fl_app.cli import link_commands
-from fl_app.cli.console import Config, Json, Out, Set, clear_errors, settings_from, train_and_show
+from fl_app.cli.console import (
+    Config,
+    FiguresOnRequest,
+    Json,
+    Out,
+    Set,
+    clear_errors,
+    formats_from,
+    settings_from,
+    train_and_show,
+)
 from fl_app.cli.list_command import list_parts
 from fl_app.cli.radio_command import radio
 from fl_app.cli.reproduce_command import reproduce
@@ -119,16 +129,22 @@ def resume(
 
 
 @app.command()
-def report(run: Run, as_json: Json = False) -> None:
+def report(run: Run, as_json: Json = False, figures: FiguresOnRequest = "") -> None:
     """Draw the figures of a run, finished or not, and write its report.html.
 
+    The confusion matrix and the accuracy of each client are computed from the latest checkpoint if they are missing.
+
     Example: fl_app report runs/my-run
+
+    Example: fl_app report runs/my-run --figures pdf,svg
     """
     with clear_errors():
         from fl_app.runs.report import write_report
         from fl_app.runs.run_folder import RunFolder
+        from fl_app.runs.scores import renew_scores
 
-        page = write_report(RunFolder.open(run))
+        folder, formats = RunFolder.open(run), formats_from(figures)
+        page = write_report(folder, formats, renew_scores(folder))
         if as_json:
             typer.echo(json.dumps({"run": str(run), "report": str(page)}))
         else:

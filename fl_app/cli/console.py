@@ -17,6 +17,7 @@ from rich.logging import RichHandler
 from rich.table import Table
 
 from fl_app.config import ConfigError, Settings, load_settings
+from fl_app.pictures import FORMATS
 from fl_app.processes.interrupt import EXIT_CODE, stop_on_signal
 from oac_blocks.errors import OacError
 from oac_blocks.plugins import PluginError
@@ -31,6 +32,20 @@ Config = Annotated[
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change a setting.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object; all else goes to stderr.")]
 Out = Annotated[Path | None, typer.Option(help="The folder to write to. Default: a new one in runs/.")]
+
+FiguresOnRequest = Annotated[
+    str, typer.Option("--figures", help="Formats of the figures besides PNG, separated by commas: pdf, svg.")
+]
+
+
+def formats_from(text: str) -> tuple[str, ...]:
+    """Return the formats of --figures; PNG is always among them."""
+    names = [name.strip().lower() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in FORMATS]
+    if unknown:
+        raise ConfigError(f"--figures {text}: {unknown[0]!r} is no format; there are {', '.join(FORMATS)}")
+    return tuple(dict.fromkeys(["png", *names]))
+
 
 # A function that plays the rounds. It takes the settings, the run's folder, a function that is called after each round,
 # one that says whether to stop, and one that is called before the first write.

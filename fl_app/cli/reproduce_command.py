@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fl_app.cli.console import Json, Set, clear_errors, say
+from fl_app.cli.console import FiguresOnRequest, Json, Set, clear_errors, formats_from, say
 from fl_app.cli.sweep_command import play_with_progress, refuse_failures
 from fl_app.paper.scales import Scale
 
@@ -24,6 +24,7 @@ def reproduce(
     as_json: Json = False,
     out: Annotated[Path | None, typer.Option(help="Folder to write to. Default: runs/paper-SCALE.")] = None,
     jobs: Annotated[int | None, typer.Option(min=0, help="Runs side by side. Default: one for each core.")] = None,
+    figures: FiguresOnRequest = "pdf,svg",
 ) -> None:
     """Make a figure or the table of the paper, a CSV of it, and a sentence: does its claim hold here?
 
@@ -36,7 +37,7 @@ def reproduce(
     with clear_errors():
         from fl_app.paper import reproduce as paper
 
-        figure = paper.experiment_named(name)
+        figure, formats = paper.experiment_named(name), formats_from(figures)
         folder = out or Path("runs") / f"paper-{scale.value}"
         if figure is not None:
             from fl_app.runs.sweeps.sweep import jobs_for
@@ -46,9 +47,9 @@ def reproduce(
             again = shlex.join(["fl_app", "reproduce", name, "--scale", scale.value, *changed, "--out", str(folder)])
             played = play_with_progress(runs, [run.title for run in runs], jobs_for(runs, jobs), again)
             refuse_failures(runs, played, again)
-            result = paper.conclude(figure, scale, runs, folder)
+            result = paper.conclude(figure, scale, runs, folder, formats)
         elif name == "fig3":
-            result = paper.reproduce_ages(scale, folder)
+            result = paper.reproduce_ages(scale, folder, formats)
         else:
             result = paper.reproduce_table(scale, folder, say, changes or [])
         _show(result, paper.answer_of(result), as_json)

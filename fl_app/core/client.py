@@ -175,6 +175,33 @@ def placed(batch: Batch, model: nn.Module) -> Batch:
     return inputs.to(device), targets.to(device)
 
 
+def score_block(
+    model: nn.Module, task: Task, block: int, data: Samples, rng: np.random.Generator
+) -> tuple[Score, torch.Tensor, torch.Tensor]:
+    """Score a model in evaluation mode on all samples of a block.
+
+    Parameters
+    ----------
+    model, task, data
+        The model, what it is trained for, and the samples.
+    block
+        Number of the block.
+    rng
+        Draws what the data leaves to chance, such as random transforms.
+
+    Returns
+    -------
+    score : Score
+    outputs, targets : Tensor
+        What the model answered, and what was wanted.
+    """
+    with torch.no_grad():
+        inputs, targets = placed(data.batch(np.arange(len(data)), rng), model)
+        outputs = model(inputs)
+        loss_sum = float(task.loss_sum(outputs, targets))
+    return Score(block, len(data), loss_sum, task.totals(outputs, targets)), outputs, targets
+
+
 class ClientGroup:
     """Train some of the clients one after the other in one process, and score the model on some test blocks.
 
@@ -237,9 +264,4 @@ class ClientGroup:
         return [self._score(block, data) for block, data in self.test_blocks.items()]
 
     def _score(self, block: int, data: Samples) -> Score:
-        task, rng = self.local.task, stream(self.local.seed, "test", block)
-        with torch.no_grad():
-            inputs, targets = placed(data.batch(np.arange(len(data)), rng), self.model)
-            outputs = self.model(inputs)
-            loss_sum = float(task.loss_sum(outputs, targets))
-        return Score(block, len(data), loss_sum, task.totals(outputs, targets))
+        return score_block(self.model, self.local.task, block, data, stream(self.local.seed, "test", block))[0]

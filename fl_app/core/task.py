@@ -65,6 +65,10 @@ class Task(ABC):
         """Return the figures of merit from the totals over all samples and the mean loss, the main figure first."""
         return {}
 
+    def predicted(self, outputs: torch.Tensor) -> torch.Tensor | None:  # noqa: ARG002
+        """Return the class that the model answers for each sample; None if the task tells no classes apart."""
+        return None
+
     def strata(self, targets: NDArray[Any]) -> NDArray[np.int64]:
         """Return a whole number for each sample: classes, or groups that stand in for them in an uneven split.
 
@@ -98,7 +102,10 @@ class Classification(Task):
         return nn.functional.cross_entropy(outputs, targets, reduction="sum")
 
     def totals(self, outputs: torch.Tensor, targets: torch.Tensor) -> dict[str, float]:
-        return {"correct": int((outputs.argmax(dim=1) == targets).sum())}
+        return {"correct": int((self.predicted(outputs) == targets).sum())}
+
+    def predicted(self, outputs: torch.Tensor) -> torch.Tensor:
+        return outputs.argmax(dim=1)
 
     def figures(self, totals: Mapping[str, float], samples: int, loss: float) -> dict[str, float]:  # noqa: ARG002
         return {"accuracy": totals["correct"] / samples}

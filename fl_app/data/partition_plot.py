@@ -3,10 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from os import PathLike
-from typing import Any
-
 import matplotlib
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -16,29 +12,20 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from fl_app.data.partition_table import PartitionTable
+
 BAR_WIDTH = 0.85  # share of the distance between two clients
 EDGE_INCHES = 0.12  # inches around the legend
 LEGEND_CLASSES_MAX = 30  # most classes in a legend; a colour bar is clearer for more
 
 
-def plot_partition(
-    labels: NDArray[Any],
-    parts: Sequence[NDArray[np.int64]],
-    path: str | PathLike[str],
-    class_names: Sequence[str] | None = None,
-    strata_name: str = "class",
-) -> None:
-    """Draw the partition into the image file `path`; its suffix determines the format.
-
-    `strata_name` says what the labels are, if they are not classes.
-    """
-    labels = np.asarray(labels)
-    classes = int(labels.max()) + 1 if class_names is None else len(class_names)
-    names = [str(number) for number in range(classes)] if class_names is None else list(class_names)
-    counts = np.stack([np.bincount(labels[part], minlength=classes) for part in parts])
+def partition_figure(partition: PartitionTable) -> Figure:
+    """Draw a partition."""
+    counts, names, strata_name = partition.counts, partition.names, partition.strata_name
+    classes = len(names)
     colours = _colours(classes)
 
-    width, height = min(16.0, 7.0 + 0.14 * len(parts)), 4.8
+    width, height = min(16.0, 7.0 + 0.14 * len(counts)), 4.8
     figure = Figure(figsize=(width, height))
     canvas = FigureCanvasAgg(figure)  # draws without a window system
     # Margins in inches, for a title of two lines. A layout engine that finds them takes a third of the time.
@@ -50,8 +37,8 @@ def plot_partition(
     axes.set_xlabel("client (index)")
     axes.set_ylabel("training samples")
     kinds = f" of {classes} classes" if strata_name == "class" else ""
-    axes.set_title(f"{len(labels):,} samples{kinds}\n{samples.min():,} to {samples.max():,} on each client")
-    axes.set_xlim(-0.6, len(parts) - 0.4)
+    axes.set_title(f"{samples.sum():,} samples{kinds}\n{samples.min():,} to {samples.max():,} on each client")
+    axes.set_xlim(-0.6, len(counts) - 0.4)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(axis="y", alpha=0.3)
     axes.set_axisbelow(True)
@@ -74,7 +61,7 @@ def plot_partition(
         shades = matplotlib.colors.ListedColormap(colours)
         scale = matplotlib.cm.ScalarMappable(matplotlib.colors.Normalize(-0.5, classes - 0.5), shades)
         figure.colorbar(scale, ax=axes, label=f"{strata_name} (index)")
-    figure.savefig(path, dpi=130)
+    return figure
 
 
 def _bars(counts: NDArray[np.int64], colours: NDArray[np.float64]) -> PolyCollection:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from fl_app.runs.figures import COLOURS, DASHES, DPI
-from fl_app.runs.sweeps.figure import SUFFIXES
+from fl_app.pictures import COLOURS, DASHES
 from fl_app.runs.sweeps.plan import SweepRun, value_text_of
 
 if TYPE_CHECKING:
@@ -23,8 +21,8 @@ if TYPE_CHECKING:
 Runs = Mapping[str, Sequence[SweepRun]]  # by the title of the trial
 
 
-def draw(kind: str, title: str, by_trial: Runs, points: Mapping[str, Sequence[Any]], stem: Path) -> None:
-    """Draw a figure of training runs and write it as PNG, SVG and PDF."""
+def draw(kind: str, title: str, by_trial: Runs, points: Mapping[str, Sequence[Any]]) -> Figure:
+    """Draw a figure of training runs."""
     if kind == "ages":
         figure, (left, right) = _canvas(2, title)
         ((name, runs),) = by_trial.items()
@@ -42,10 +40,10 @@ def draw(kind: str, title: str, by_trial: Runs, points: Mapping[str, Sequence[An
         for axes, (name, runs) in zip(panels, by_trial.items(), strict=True):
             _over_rounds(axes, runs, lambda row: _percent(row.test_accuracy), "test accuracy (%)")
             axes.set_title(name)
-    _save(figure, stem)
+    return figure
 
 
-def draw_ages(found: Mapping[str, AgeDistribution], stem: Path) -> None:
+def draw_ages(found: Mapping[str, AgeDistribution]) -> Figure:
     """Draw distributions of the age of update."""
     figure, (axes,) = _canvas(1, "Distribution of the age of update")
     for number, (name, one) in enumerate(found.items()):
@@ -57,7 +55,7 @@ def draw_ages(found: Mapping[str, AgeDistribution], stem: Path) -> None:
     axes.set_xlabel("age of update (rounds)")
     axes.set_ylabel("probability")
     axes.legend()
-    _save(figure, stem)
+    return figure
 
 
 def _canvas(panels: int, title: str) -> tuple[Figure, list[Axes]]:
@@ -128,8 +126,3 @@ def _standard_error(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def _percent(value: float | None) -> float | None:
     return None if value is None else 100 * value
 
-
-def _save(figure: Figure, stem: Path) -> None:
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    for suffix in SUFFIXES:
-        figure.savefig(stem.with_suffix(f".{suffix}"), dpi=DPI)

@@ -12,6 +12,7 @@ from typing import Any
 from fl_app.config import ConfigError
 from fl_app.paper.experiments import EXPERIMENTS, PaperFigure, Verdict
 from fl_app.paper.scales import SEEDS, Scale, table_settings
+from fl_app.pictures import FORMATS, save_figure
 from fl_app.runs.checkpoints import write_atomically
 from fl_app.runs.sweeps.outcome import outcome_of
 from fl_app.runs.sweeps.plan import SweepRun, combination_texts, folder_name, plan
@@ -48,20 +49,23 @@ def runs_of(experiment: PaperFigure, scale: Scale, folder: Path, changes: Sequen
     return runs
 
 
-def conclude(experiment: PaperFigure, scale: Scale, runs: Sequence[SweepRun], folder: Path) -> dict[str, Any]:
+def conclude(
+    experiment: PaperFigure, scale: Scale, runs: Sequence[SweepRun], folder: Path, formats: Sequence[str] = FORMATS
+) -> dict[str, Any]:
     """Draw the figure of finished runs, write its CSV and its verdict, and return what was found."""
     from fl_app.paper import drawing
 
     trials = experiment.trials(scale)
     by_trial = {trial.title: [run for run in runs if run.folder.path.parent.name == trial.slug] for trial in trials}
     points = {title: outcome_of(own, [], folder)["points"] for title, own in by_trial.items()}
-    drawing.draw(experiment.kind, experiment.title, by_trial, points, folder / experiment.name)
+    figure = drawing.draw(experiment.kind, experiment.title, by_trial, points)
+    save_figure(figure, folder / experiment.name, formats)
     _write_rounds(by_trial, folder / f"{experiment.name}.csv")
     verdict = experiment.judge(points)
     return finish(experiment.name, experiment.title, experiment.claim, scale, verdict, folder, {"points": points})
 
 
-def reproduce_ages(scale: Scale, folder: Path) -> dict[str, Any]:
+def reproduce_ages(scale: Scale, folder: Path, formats: Sequence[str] = FORMATS) -> dict[str, Any]:
     """Make Fig. 3: the distribution of the age of update by Lemma 1, by its limit, and simulated."""
     from fl_app.paper import drawing
     from fl_app.theory import aou
@@ -72,7 +76,7 @@ def reproduce_ages(scale: Scale, folder: Path) -> dict[str, Any]:
     found = {"Lemma 1": aou.lemma1(exchange), "limit": aou.limit(exchange)}
     played = aou.simulate(exchange, rounds)
     distances = {name: aou.total_variation(one, played) for name, one in found.items()}
-    drawing.draw_ages({**found, "simulation": played}, folder / "fig3")
+    save_figure(drawing.draw_ages({**found, "simulation": played}), folder / "fig3", formats)
     ages = max(len(one.pmf) for one in (*found.values(), played))
     rows = [
         [age, *(f"{one.pmf[age] if age < len(one.pmf) else 0:.8f}" for one in (*found.values(), played))]

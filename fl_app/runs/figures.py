@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,18 +14,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from fl_app.pictures import COLOURS, DASHES
 from fl_app.runs.metrics import RoundFigures
-
-DPI = 130
-# Colours of Okabe and Ito, which people with any colour vision can tell apart.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 
 Points = tuple[list[int], list[float]]
 Style = tuple[str, Any]  # a colour, and dashes as matplotlib takes them
 
 
-def draw_curves(rows: Sequence[RoundFigures], path: Path) -> None:
+def curves_figure(rows: Sequence[RoundFigures]) -> Figure:
     """Draw the task's figures of merit, loss and (one-bit) vote errors over the rounds."""
     errors = _points(rows, lambda row: _percent(row.vote_error_rate))
     tested = _tested(rows)
@@ -42,20 +37,20 @@ def draw_curves(rows: Sequence[RoundFigures], path: Path) -> None:
     if errors[0]:
         _line(axes[-1], errors, "", 3)
         axes[-1].set_ylabel("votes decided against\nthe majority (%)")
-    _save(figure, axes, path)
+    return _over_rounds(figure, axes)
 
 
-def draw_aou(rows: Sequence[RoundFigures], path: Path) -> None:
+def aou_figure(rows: Sequence[RoundFigures]) -> Figure:
     """Draw the mean and the largest age of the server's gradient entries over the rounds."""
     figure, axes = _canvas(1)
     _line(axes[0], _points(rows, lambda row: row.max_aou), "oldest entry", 1)
     _line(axes[0], _points(rows, lambda row: row.mean_aou), "mean over all entries", 0)
     axes[0].set_ylabel("age of update (rounds)")
     axes[0].legend()
-    _save(figure, axes, path)
+    return _over_rounds(figure, axes)
 
 
-def draw_participation(times_sent: NDArray[np.int32], path: Path) -> None:
+def participation_figure(times_sent: NDArray[np.int32]) -> Figure:
     """Draw how often each entry went over the air, from the most to the least frequent."""
     figure, axes = _canvas(1)
     d, ordered = times_sent.size, np.sort(times_sent)[::-1]
@@ -69,10 +64,10 @@ def draw_participation(times_sent: NDArray[np.int32], path: Path) -> None:
     axes[0].set_xlim(0, 100)
     axes[0].legend()
     _from_zero(axes[0])
-    figure.savefig(path, dpi=DPI)
+    return figure
 
 
-def draw_comparison(runs: Mapping[str, Sequence[Sequence[RoundFigures]]], path: Path) -> None:
+def comparison_figure(runs: Mapping[str, Sequence[Sequence[RoundFigures]]]) -> Figure:
     """Draw accuracy, or loss, and mean age of several policies: the mean over the seeds, and a band over all."""
     figure, axes = _canvas(2)
     has_accuracy = any(row.test_accuracy is not None for seeds in runs.values() for rows in seeds for row in rows)
@@ -90,46 +85,26 @@ def draw_comparison(runs: Mapping[str, Sequence[Sequence[RoundFigures]]], path: 
             _band(panel, rounds, values, policy, (COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]))
         panel.set_ylabel(label)
     axes[0].legend(ncols=2)
-    _save(figure, axes, path)
+    return _over_rounds(figure, axes)
 
 
-def draw_air_time(
-    runs: Mapping[str, Sequence[Sequence[RoundFigures]]],
-    stem: Path,
-    suffixes: Sequence[str] = ("png",),
-    styles: Mapping[str, Style] | None = None,
-) -> bool:
+def air_time_figure(
+    runs: Mapping[str, Sequence[Sequence[RoundFigures]]], styles: Mapping[str, Style] | None = None
+) -> Figure | None:
     """Draw accuracy, or loss, against the seconds on the air so far, on a logarithmic axis: what each second buys.
 
     Parameters
     ----------
     runs
         For each line its label, and the rounds of each seed. The line is the mean over the seeds, the band covers all.
-    stem
-        Path of the files, without a suffix.
-    suffixes
-        File formats, such as "png" and "svg".
     styles
         Colour and dashes of each line by its label.
 
     Returns
     -------
-    bool
-        False if no run has both a test and time on the air: nothing is drawn then.
+    Figure or None
+        None if no run has both a test and time on the air.
     """
-    figure = air_time_figure(runs, styles)
-    if figure is None:
-        return False
-    for suffix in suffixes:
-        metadata = {"Date": None} if suffix == "svg" else None
-        figure.savefig(stem.with_suffix(f".{suffix}"), dpi=DPI, metadata=metadata)
-    return True
-
-
-def air_time_figure(
-    runs: Mapping[str, Sequence[Sequence[RoundFigures]]], styles: Mapping[str, Style] | None = None
-) -> Figure | None:
-    """Return the figure of `draw_air_time`; None if there is nothing to draw."""
     has_accuracy = any(row.test_accuracy is not None for seeds in runs.values() for rows in seeds for row in rows)
     curves = {label: over_air_time(seeds, has_accuracy) for label, seeds in runs.items()}
     if not any(seconds.size for seconds, _ in curves.values()):
@@ -210,14 +185,14 @@ def _percent(share: float | None) -> float | None:
     return None if share is None else 100 * share
 
 
-def _save(figure: Figure, axes: Sequence[Axes], path: Path) -> None:
+def _over_rounds(figure: Figure, axes: Sequence[Axes]) -> Figure:
     for panel in axes:
         _from_zero(panel)
     axes[-1].set_xlabel("communication rounds")
     axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
     axes[-1].margins(x=0.02)
     axes[-1].set_xlim(left=0)
-    figure.savefig(path, dpi=DPI)
+    return figure
 
 
 def _from_zero(axes: Axes) -> None:

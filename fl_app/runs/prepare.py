@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from fl_app.core.task import Task
 from fl_app.core.torch_seed import seeded_torch
 from fl_app.data import load_dataset, partition
 from fl_app.data.data import Data, as_data, digest_of
+from fl_app.data.partition_table import PartitionTable
 from oac_blocks.plugins import PluginError, call
 
 
@@ -52,7 +52,8 @@ class Prepared:
     server: Server
     buffers: Buffers
     fingerprint: str  # identifies data, split and first weights: a run must not go on with others
-    plot: Callable[[Path], None]  # draws the partition
+    partition: Callable[[], PartitionTable]  # counts which client has how many samples of which class
+    class_names: tuple[str, ...] | None
     model: nn.Module  # with the first weights
 
 
@@ -79,6 +80,9 @@ class _Common:
     def samples_of(self, client: int) -> Samples:
         return self.data.train.samples(self.parts[client])
 
+    def partition(self) -> PartitionTable:
+        return PartitionTable.count(self.strata, self.parts, self.data.class_names, self.local.task.strata_name)
+
     def fingerprint(self) -> str:
         return digest_of(self.data, self.parts, get_parameters(self.model))
 
@@ -88,12 +92,6 @@ def prepare(settings: Settings, objects: Objects | None = None) -> Prepared:
     objects = objects or Objects()
     common = _prepare_common(settings, objects)
     data = common.data
-
-    def plot(path: Path) -> None:
-        from fl_app.data.partition_plot import plot_partition
-
-        plot_partition(common.strata, common.parts, path, data.class_names, common.local.task.strata_name)
-
     return Prepared(
         local=common.local,
         data_of=common.samples_of,
@@ -101,7 +99,8 @@ def prepare(settings: Settings, objects: Objects | None = None) -> Prepared:
         server=make_server(settings, get_parameters(common.model), objects.policy),
         buffers=get_buffers(common.model),
         fingerprint=common.fingerprint(),
-        plot=plot,
+        partition=common.partition,
+        class_names=data.class_names,
         model=common.model,
     )
 

@@ -3,53 +3,101 @@
 
 from __future__ import annotations
 
-import base64
 import tomllib
+from collections.abc import Collection
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
 from rich.table import Table
 
 from fl_app.config import Settings
 from fl_app.core.number_texts import clock, figure_texts, percent
+from fl_app.data.partition_plot import partition_figure
+from fl_app.data.partition_table import PartitionTable
+from fl_app.pictures import save_figure
 from fl_app.runs import figures
 from fl_app.runs.metrics import summary
+from fl_app.runs.page import html_figure, html_page, html_table
 from fl_app.runs.run_folder import RunError, RunFolder
+from fl_app.runs.score_figures import clients_figure, confusion_figure
+from fl_app.runs.scores import ModelScores, kept_scores
 from fl_app.toml_text import value_text
 
-CAPTIONS = {
-    "curves.png": "Figures of merit on the test set, loss, and how often the air decided against the majority.",
-    "aou.png": "Age of update: rounds since the server last received an entry of the gradient.",
-    "participation.png": "How often each entry of the gradient was sent.",
-    "partition.png": "Which client has which training samples.",
-}
-
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; }
-table { border-collapse: collapse; } td, th { padding: .2rem .9rem .2rem 0; text-align: left; vertical-align: top; }
-tr + tr { border-top: 1px solid #ddd; } td.value { font-variant-numeric: tabular-nums; }
-figure { margin: 1rem 0; } img { width: 44rem; max-width: 100%; height: auto; } figcaption { color: #555; }
-.settings { columns: 2 22rem; } .settings table { break-inside: avoid; margin-bottom: 1rem; }
-caption { text-align: left; font-weight: 600; } code { background: #f2f2f2; padding: .1rem .3rem; }
-"""
+MOST_BARS = 3000  # clients times classes up to which the page draws the partition; a picture of more is smaller
 
 
-def write_report(folder: RunFolder) -> Path:
-    """Draw a run's figures and write report.html from its folder, for an unfinished run too."""
+def write_report(folder: RunFolder, formats: Collection[str] = ("png",), missing: str = "") -> Path:
+    """Draw a run's figures and write report.html from its folder, for an unfinished run too.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        The run.
+    formats : collection of str
+        File formats of the figures; the page shows them in any case.
+    missing : str
+        Why there is no confusion matrix and no accuracy of the clients, for the page.
+    """
     rows = folder.rows()
     if not rows:
         raise RunError(f"{folder.path} has no rounds yet: nothing to report")
-    checkpoint = folder.latest()
-    figures.draw_curves(rows, folder.path / "curves.png")
-    figures.draw_aou(rows, folder.path / "aou.png")
+    checkpoint, scores = folder.latest(), kept_scores(folder)
+    drawn: dict[str, Figure] = {"curves": figures.curves_figure(rows), "aou": figures.aou_figure(rows)}
     if checkpoint is not None:
-        figures.draw_participation(checkpoint.arrays["times_sent"], folder.path / "participation.png")
+        drawn["participation"] = figures.participation_figure(checkpoint.arrays["times_sent"])
+    if scores is not None:
+        if scores.confusion is not None:
+            drawn["confusion"] = confusion_figure(scores)
+        drawn["per_client"] = clients_figure(scores)
+    partition = _partition(folder)
+    for name, figure in drawn.items():
+        save_figure(figure, folder.path / name, formats)
+    if isinstance(partition, Figure):  # its PNG was drawn when the run began
+        save_figure(partition, folder.path / "partition", [one for one in formats if one != "png"])
+    shown = {**drawn, "partition": partition}
     settings = folder.settings()
     result = folder.read_result() or {"policy": settings.selection.policy, "air": settings.air.name, **summary(rows)}
-    folder.report.write_text(_page(folder, result, settings), encoding="utf-8")
+    captions = _captions(scores)
+    pictures = "\n".join(html_figure(one, name, captions[name]) for name, one in shown.items() if one is not None)
+    folder.write(folder.report.name, _page(folder, result, settings, pictures, missing))
     return folder.report
+
+
+def _captions(scores: ModelScores | None) -> dict[str, str]:
+    captions = {
+        "curves": "Figures of merit on the test set, loss, and how often the air decided against the majority.",
+        "aou": "Age of update: rounds since the server last received an entry of the gradient.",
+        "participation": "How often each entry of the gradient was sent.",
+        "partition": "Which client has which training samples.",
+    }
+    if scores is None:
+        return captions
+    after = f"the model after {scores.rounds} rounds"
+    tested = 0 if scores.confusion is None else int(scores.confusion.sum())
+    used = sum(one.scored for one in scores.clients)
+    mixed = any(one.on_its_classes is not None for one in scores.clients)
+    further = ", and on the test set if its classes were as frequent there as at the client" if mixed else ""
+    return {
+        **captions,
+        "confusion": f"Confusion matrix of {after}: {tested:,} test samples by class (rows) and answer (columns). "
+        "A cell's shade is its share of the row.",
+        "per_client": f"What {after} does for each client: on {used:,} training samples of the clients, evenly spread "
+        f"over each client's own{further}.",
+    }
+
+
+def _partition(folder: RunFolder) -> Figure | bytes | None:
+    """Return the figure of the partition; the picture if it has too many bars, or if an older run has no table."""
+    try:
+        table = PartitionTable.from_csv((folder.path / "partition.csv").read_text(encoding="utf-8"))
+        if table.counts.size <= MOST_BARS:
+            return partition_figure(table)
+        return (folder.path / "partition.png").read_bytes()
+    except FileNotFoundError:
+        picture = folder.path / "partition.png"
+        return picture.read_bytes() if picture.is_file() else None
 
 
 def result_lines(result: dict[str, Any]) -> list[tuple[str, str]]:
@@ -108,43 +156,23 @@ def result_table(result: dict[str, Any]) -> Table:
     return table
 
 
-def _page(folder: RunFolder, result: dict[str, Any], settings: Settings) -> str:
-    name, rounds = escape(folder.path.resolve().name), settings.run.rounds
+def _page(folder: RunFolder, result: dict[str, Any], settings: Settings, pictures: str, missing: str) -> str:
+    name, rounds = folder.path.resolve().name, settings.run.rounds
     state = "" if result["rounds"] == rounds else f" <em>not finished: {result['rounds']} of {rounds} rounds</em>"
-    pictures = "\n".join(
-        f'<figure><img alt="{escape(caption)}" src="data:image/png;base64,{_encoded(folder.path / file)}">'
-        f"<figcaption>{escape(caption)}</figcaption></figure>"
-        for file, caption in CAPTIONS.items()
-        if (folder.path / file).is_file()
-    )
     sections = tomllib.loads(settings.toml())
     tables = "\n".join(
-        _html_table(f"[{section}]", [(key, value_text(value)) for key, value in values.items()])
+        html_table(f"[{section}]", [(key, value_text(value)) for key, value in values.items()])
         for section, values in sections.items()
     )
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head><meta charset="utf-8"><title>{name}</title><style>{STYLE}</style></head>
-<body>
-<h1>{name}{state}</h1>
+    body = f"""<h1>{escape(name)}{state}</h1>
 <p>{escape(settings.headline())}</p>
-{_html_table("", result_lines(result))}
+{html_table("", result_lines(result))}
 <h2>Figures</h2>
 {pictures}
+{f"<p>No confusion matrix and no accuracy of the clients: {escape(missing)}.</p>" if missing else ""}
 <h2>Settings</h2>
 <div class="settings">{tables}</div>
 <h2>Once more</h2>
 <p><code>fl_app train config.toml</code>, with the config.toml beside this file, repeats the run bit for bit;
-metrics.jsonl has every round's figures.</p>
-</body>
-</html>
-"""
-
-
-def _html_table(caption: str, lines: list[tuple[str, str]]) -> str:
-    body = "".join(f'<tr><th>{escape(what)}</th><td class="value">{escape(value)}</td></tr>' for what, value in lines)
-    return f"<table>{f'<caption>{escape(caption)}</caption>' if caption else ''}{body}</table>"
-
-
-def _encoded(path: Path) -> str:
-    return base64.b64encode(path.read_bytes()).decode()
+metrics.jsonl has every round's figures.</p>"""
+    return html_page(name, body, folder.read_sessions())

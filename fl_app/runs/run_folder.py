@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Keep a run in a folder: its settings, the figures of each round, and the state from which it can go on.
 
-config.toml  metrics.jsonl  result.json  checkpoints/  events/  *.png  report.html  round.json  clients.jsonl  run.log
+config.toml  metrics.jsonl  result.json  checkpoints/  events/  sessions.json  round.json  clients.jsonl  run.log
+report.html  *.png  scores.json  confusion.csv  per_client.csv  partition.csv
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class RunFolder:
         self.checkpoints = path / "checkpoints"
         self.events = path / "events"
         self.report = path / "report.html"
+        self.sessions = path / "sessions.json"
         self.snapshot = path / "round.json"  # the last round, for the live page
         self.clients = path / "clients.jsonl"  # the clients' radios so far, for the live page
         self.log = path / "run.log"
@@ -149,6 +151,23 @@ class RunFolder:
 
     def latest(self) -> Checkpoint | None:
         return load_checkpoint(self.checkpoints)
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file of the folder whole."""
+        with self.writing(f"write {self.path / name}"):
+            write_atomically(self.path / name, text.encode(), durable=False)
+
+    def note_session(self, session: dict[str, Any]) -> None:
+        """Add the date and the versions with which the run was begun or resumed."""
+        self.write(self.sessions.name, json.dumps([*self.read_sessions(), session], indent=1) + "\n")
+
+    def read_sessions(self) -> list[dict[str, Any]]:
+        """Return the date and the versions of each time the run was begun or resumed; older runs have none."""
+        try:
+            sessions: list[dict[str, Any]] = json.loads(self.sessions.read_text(encoding="utf-8"))
+        except (OSError, json.JSONDecodeError):
+            return []
+        return sessions
 
     def write_result(self, result: dict[str, Any]) -> None:
         with self.writing(f"write {self.result}"):

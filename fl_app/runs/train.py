@@ -11,11 +11,14 @@ from fl_app.air.base import Air
 from fl_app.config import Settings
 from fl_app.core.server import Server
 from fl_app.engine.pool import Workers
+from fl_app.pictures import save_figure
 from fl_app.runs.callbacks import CallbackList
 from fl_app.runs.loggers import check_loggers, make_loggers
 from fl_app.runs.metrics import RoundFigures, summary
 from fl_app.runs.run import Run
 from fl_app.runs.run_folder import RunFolder
+from fl_app.runs.scores import keep_scores, score_model
+from fl_app.runs.versions import session
 from oac_blocks.plugins import OBJECT_PREFIX
 
 
@@ -100,6 +103,7 @@ def train_run(
             folder.save(training.checkpoint(run.prepared.fingerprint))
         result = None if is_stopping else result_of(settings, folder, run.server, training.rows)
         if result is not None:
+            keep_scores(score_model(run.prepared, run.server.w, training.buffers, len(training.rows)), folder)
             folder.write_result(result)
         if loggers is not None:
             loggers.on_end(run, result)
@@ -121,13 +125,17 @@ def _begin_keeping(run: Run, folder: RunFolder, before_keeping: Callable[[], Non
 
 
 def _keep(run: Run, folder: RunFolder, rows: Sequence[RoundFigures]) -> None:
-    """Write what a folder begins with: the settings, the figures of earlier rounds, the picture of the partition."""
+    """Write what a folder begins with: settings, versions, the figures of earlier rounds, the partition."""
     folder.begin(run.settings)
+    folder.note_session(session())
     folder.start_metrics(rows)
-    picture = folder.path / "partition.png"
-    if not picture.exists():  # a run that goes on has it
+    if not (folder.path / "partition.csv").exists():  # a run that goes on has it
+        from fl_app.data.partition_plot import partition_figure  # it needs matplotlib, which takes a while to import
+
+        partition = run.prepared.partition()
+        folder.write("partition.csv", partition.csv_text())
         with folder.writing("draw partition.png"):
-            run.prepared.plot(picture)
+            save_figure(partition_figure(partition), folder.path / "partition")
 
 
 def result_of(

@@ -162,10 +162,15 @@ class Training:
         self.server.load_arrays(arrays)
         self.server.policy.load_state(state["policy"])
         self.air.load_state(state["air"])
-        self.buffers = _named(arrays, BUFFER_PREFIX)
+        self.buffers = buffers_of(arrays)
         self.residuals = {int(client): kept for client, kept in _named(arrays, RESIDUAL_PREFIX).items()}
         self.lost_in_a_row = state["lost_in_a_row"]
         self.rows = rows_from(state["rows"])
+
+
+def buffers_of(arrays: dict[str, NDArray[Any]]) -> Buffers:
+    """Return the model's buffers from the arrays of a checkpoint."""
+    return _named(arrays, BUFFER_PREFIX)
 
 
 def _named(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

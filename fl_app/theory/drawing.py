@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from fl_app.runs.figures import COLOURS, DASHES, DPI
+from fl_app.pictures import COLOURS, DASHES, save_figure
 from fl_app.theory.convergence import ProblemConstants, bound_terms
 
 _AXES = {"local_steps": "local steps H", "rounds": "rounds T"}
@@ -46,5 +46,4 @@ def draw_bound(given: ProblemConstants, path: Path) -> None:
         axes.grid(alpha=0.3)
     figure.axes[0].set_ylabel("term of Theorem 1 (squared gradient norm)")
     figure.legend(*figure.axes[0].get_legend_handles_labels(), ncols=4, loc="outside lower center", fontsize="small")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=DPI)
+    save_figure(figure, path.with_suffix(""), (path.suffix.removeprefix("."),))

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from fl_app.runs.figures import COLOURS, DASHES, DPI
+from fl_app.pictures import COLOURS, DASHES
 from fl_app.runs.sweeps.outcome import line_texts
 from fl_app.runs.sweeps.plan import value_text_of
 
-SUFFIXES = ("png", "svg", "pdf")
 PANELS = (
     ("test_accuracy", 100.0, "test accuracy (%)"),
     ("mean_aou", 1.0, "mean age of update\n(rounds)"),
@@ -56,8 +54,8 @@ ALL_DODGE = 0.04  # largest share of the x axis between the first line and the l
 MOST_TICKS = 12  # values up to which each has its tick
 
 
-def draw_sweep(outcome: Mapping[str, Any], stem: Path) -> None:
-    """Draw the figure, and write it as PNG, SVG and PDF."""
+def sweep_figure(outcome: Mapping[str, Any]) -> Figure:
+    """Draw the figure of a sweep."""
     points = [point for point in outcome["points"] if point["mean_aou"]["mean"] is not None]  # with a finished run
     known = [panel for panel in PANELS if any(point[panel[0]]["mean"] is not None for point in points)]
     panels = known if known[0] is PANELS[0] else [LOSS_PANEL, *known]
@@ -79,8 +77,7 @@ def draw_sweep(outcome: Mapping[str, Any], stem: Path) -> None:
         title = label_of(others[0]) if len(others) == 1 else None
         columns = min(len(groups), 6 if len(others) == 1 else 2)
         figure.legend(*axes[0].get_legend_handles_labels(), title=title, ncols=columns, loc="outside upper center")
-    for suffix in SUFFIXES:
-        figure.savefig(stem.with_suffix(f".{suffix}"), dpi=DPI, metadata={"Date": None} if suffix == "svg" else None)
+    return figure
 
 
 def is_numeric(values: Sequence[Any]) -> bool:
