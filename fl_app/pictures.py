@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,9 +21,20 @@ DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 ALWAYS_WHITE = "#fefefe"  # text on a dark patch, which stays white on a dark page; pure white becomes the page's colour
 
 # Without the date and with a fixed salt for its ids, the same figure is the same file.
-_SALT = {"svg.hashsalt": "gr-oac"}
+_SALT: dict[Any, str] = {"svg.hashsalt": "gr-oac"}
 _METADATA = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
+REM_PER_INCH = 6.3  # so that the labels are a little smaller than the text of the page
+# The first six of COLOURS on a dark page: lighter, with the same hues.
+_DARK_COLOURS = ("#4BA6E8", "#F08A4B", "#2CC79A", "#E39CC6", "#F0B93A", "#8FD0F7")
+_ON_PAGES = {"#000000": "currentColor", "#ffffff": "var(--paper)", "#cccccc": "var(--line)"}
+_ON_PAGES |= {colour.lower(): f"var(--series-{number})" for number, colour in enumerate(COLOURS[:-1])}
+
+
+def page_colours(is_dark: bool) -> str:
+    """Return the CSS variables of the figures' colours, for a light or a dark page."""
+    colours = _DARK_COLOURS if is_dark else COLOURS[:-1]
+    return " ".join(f"--series-{number}: {colour};" for number, colour in enumerate(colours))
 
 
 def save_figure(figure: Figure, stem: Path, formats: Collection[str] = ("png",)) -> None:
@@ -40,8 +51,8 @@ def save_figure(figure: Figure, stem: Path, formats: Collection[str] = ("png",))
 def inline_svg(figure: Figure, name: str, description: str) -> str:
     """Return a figure as an <svg> element that refers to nothing outside.
 
-    Black becomes the text colour of the page, white its background (the CSS variable --paper), so that the figure can be
-    read on a dark page, too.
+    A page with a dark background has lighter colours (`page_colours`): black becomes the colour of its text, white that
+    of its background, and `COLOURS` become colours of the same order.
 
     Parameters
     ----------
@@ -61,7 +72,8 @@ def inline_svg(figure: Figure, name: str, description: str) -> str:
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>|<style .*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)
     text = re.sub(r' xmlns(:\w+)?="[^"]*"', "", text)  # HTML knows the namespaces
-    text = text.replace("#000000", "currentColor").replace("#ffffff", "var(--paper)")
+    text = re.sub("#[0-9a-f]{6}", lambda match: _ON_PAGES.get(match[0], match[0]), text)
     text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text)
-    opening = f'<svg class="figure" role="img" aria-label="{escape(description)}" fill="currentColor"'
+    width = REM_PER_INCH * figure.get_figwidth()
+    opening = f'<svg role="img" aria-label="{escape(description)}" fill="currentColor" style="width: {width:.1f}rem"'
     return re.sub(r'^<svg width="[^"]*" height="[^"]*"', opening, text, count=1)

@@ -37,6 +37,13 @@ FiguresOnRequest = Annotated[
     str, typer.Option("--figures", help="Formats of the figures besides PNG, separated by commas: pdf, svg.")
 ]
 
+FOR_PAPERS = "pdf,svg"  # what the commands that are run once for a paper write without being asked
+
+
+def figures_again(text: str) -> list[str]:
+    """Return --figures for the command that goes on, where it is not the default."""
+    return [] if text == FOR_PAPERS else [f"--figures={text}"]
+
 
 def formats_from(text: str) -> tuple[str, ...]:
     """Return the formats of --figures; PNG is always among them."""

@@ -10,7 +10,16 @@ from typing import Annotated, Any
 
 import typer
 
-from fl_app.cli.console import FiguresOnRequest, Json, Set, clear_errors, formats_from, say
+from fl_app.cli.console import (
+    FOR_PAPERS,
+    FiguresOnRequest,
+    Json,
+    Set,
+    clear_errors,
+    figures_again,
+    formats_from,
+    say,
+)
 from fl_app.cli.sweep_command import play_with_progress, refuse_failures
 from fl_app.paper.scales import Scale
 
@@ -24,7 +33,7 @@ def reproduce(
     as_json: Json = False,
     out: Annotated[Path | None, typer.Option(help="Folder to write to. Default: runs/paper-SCALE.")] = None,
     jobs: Annotated[int | None, typer.Option(min=0, help="Runs side by side. Default: one for each core.")] = None,
-    figures: FiguresOnRequest = "pdf,svg",
+    figures: FiguresOnRequest = FOR_PAPERS,
 ) -> None:
     """Make a figure or the table of the paper, a CSV of it, and a sentence: does its claim hold here?
 
@@ -43,8 +52,8 @@ def reproduce(
             from fl_app.runs.sweeps.sweep import jobs_for
 
             runs = paper.runs_of(figure, scale, folder, changes or [])
-            changed = [f"--set={change}" for change in changes or []]
-            again = shlex.join(["fl_app", "reproduce", name, "--scale", scale.value, *changed, "--out", str(folder)])
+            options = [*(f"--set={change}" for change in changes or []), "--out", str(folder), *figures_again(figures)]
+            again = shlex.join(["fl_app", "reproduce", name, "--scale", scale.value, *options])
             played = play_with_progress(runs, [run.title for run in runs], jobs_for(runs, jobs), again)
             refuse_failures(runs, played, again)
             result = paper.conclude(figure, scale, runs, folder, formats)

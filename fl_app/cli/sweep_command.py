@@ -13,7 +13,19 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from fl_app.cli.console import Config, Json, Set, clear_errors, say, settings_from, show_result
+from fl_app.cli.console import (
+    FOR_PAPERS,
+    Config,
+    FiguresOnRequest,
+    Json,
+    Set,
+    clear_errors,
+    figures_again,
+    formats_from,
+    say,
+    settings_from,
+    show_result,
+)
 from fl_app.cli.web import Port, Web, live_page
 from fl_app.config import ConfigError
 from fl_app.core.selection import POLICY_NAMES
@@ -46,6 +58,7 @@ def sweep(
             min=0, help="Number of runs side by side, each in a process. Default: one for each core. 0: in this one."
         ),
     ] = None,
+    figures: FiguresOnRequest = FOR_PAPERS,
     web: Web = False,
     port: Port = None,
 ) -> None:
@@ -61,21 +74,22 @@ def sweep(
         from fl_app.runs.sweeps.plan import parse_vary, plan
         from fl_app.runs.sweeps.table import table_of
 
-        settings = settings_from(config, changes, {})
+        settings, formats = settings_from(config, changes, {}), formats_from(figures)
         path = out or Path("runs") / f"sweep-{Path(config or 'quickstart').stem}"
         runs = plan(settings, parse_vary(vary or []), seeds_from(seeds), path, "--vary {}={}".format)
         options = [*(f"--vary={text}" for text in vary or []), "--seeds", seeds]
-        again = _again("sweep", config, options, changes, path, [] if jobs is None else ["--jobs", str(jobs)])
+        more = [*([] if jobs is None else ["--jobs", str(jobs)]), *figures_again(figures)]
+        again = _again("sweep", config, options, changes, path, more)
         with live_page(web, port, path):
             played = play_with_progress(runs, [run.title for run in runs], sweeping.jobs_for(runs, jobs), again)
-        result = sweeping.conclude(runs, played, path)
+        result = sweeping.conclude(runs, played, path, formats)
         if result.runs:
             headings, rows = table_of(result.outcome, with_seeds=False)  # sweep.md has them; a terminal is narrow
             show_result(
                 as_json,
                 result.outcome,
                 _table(headings, rows),
-                f"{path}/index.html, sweep.png, sweep-air.png, sweep.csv",
+                f"{path}/sweep.html, sweep.png, sweep-air.png, sweep.csv, sweep.tex",
             )
         refuse_failures(runs, played, again)
 
@@ -90,6 +104,7 @@ def compare(
     workers: Annotated[
         int | None, typer.Option(min=0, help="Number of processes that play runs side by side; 0: in this one.")
     ] = None,
+    figures: FiguresOnRequest = FOR_PAPERS,
 ) -> None:
     """Train several policies on the same seeds and the same data split, and write one table and one figure.
 
@@ -101,19 +116,22 @@ def compare(
         from fl_app.runs.sweeps import compare as comparison
         from fl_app.runs.sweeps.sweep import share_radios
 
-        settings = settings_from(config, changes, {"run.workers": workers})
+        settings, formats = settings_from(config, changes, {"run.workers": workers}), formats_from(figures)
         path = out or Path("runs") / f"compare-{Path(config or 'quickstart').stem}"
         names = [name.strip() for name in policies.split(",")]
         runs = comparison.plan_comparison(settings, names, seeds_from(seeds), path)
-        again = _again("compare", config, ["--policies", policies, "--seeds", seeds], changes, path, [])
+        options = ["--policies", policies, "--seeds", seeds]
+        again = _again("compare", config, options, changes, path, figures_again(figures))
         titles = [run.settings.selection.policy for run in runs]
         # The processes that would train the clients of one run play a run each.
         played = play_with_progress(runs, titles, 0 if share_radios(runs) else settings.run.workers, again)
         refuse_failures(runs, played, again)
-        outcome = comparison.conclude_comparison(runs, path)
+        outcome = comparison.conclude_comparison(runs, path, formats)
         shown = {"with_seeds": False}  # compare.md has them; a terminal is narrow
         table = _table(comparison.columns(outcome, **shown), comparison.table_rows(outcome, **shown))
-        show_result(as_json, outcome, table, f"{path}/compare.png, compare-air.png, compare.md, compare.json")
+        show_result(
+            as_json, outcome, table, f"{path}/compare.html, compare.png, compare-air.png, compare.csv, compare.tex"
+        )
 
 
 def seeds_from(text: str) -> list[int]:

@@ -125,4 +125,3 @@ def _standard_error(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 def _percent(value: float | None) -> float | None:
     return None if value is None else 100 * value
-

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write pages of HTML that need nothing but themselves: light or dark as the reader's system is, with figures inside."""
+"""Write pages of HTML that hold all they show, and are light or dark as the reader's system is."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from fl_app.pictures import inline_svg
+from fl_app.pictures import inline_svg, page_colours
 from fl_app.runs.versions import dates_text, versions, versions_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-STYLE = """
+STYLE = (
+    f"""
+:root {{ {page_colours(is_dark=False)} }}
+@media screen and (prefers-color-scheme: dark) {{ :root {{ {page_colours(is_dark=True)} }} }}
+"""
+    + """
 :root { color-scheme: light dark; --ink: #222; --paper: #fff; --faint: #555; --line: #ddd; --code: #f2f2f2;
   --link: #0b5cad; --bad: #a00; }
 @media screen and (prefers-color-scheme: dark) { :root { --ink: #e4e4e4; --paper: #16181c; --faint: #a5a9b0;
@@ -26,7 +31,8 @@ h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; } a { color:
 table { border-collapse: collapse; } td, th { padding: .2rem .9rem .2rem 0; text-align: left; vertical-align: top; }
 tr + tr { border-top: 1px solid var(--line); } td { font-variant-numeric: tabular-nums; }
 figure { margin: 1rem 0; } figcaption, footer { color: var(--faint); }
-figure svg, figure img { display: block; width: 44rem; max-width: 100%; height: auto; }
+figure svg, figure img { display: block; max-width: 100%; height: auto; } figure img { width: 44rem; }
+@media screen and (prefers-color-scheme: dark) { figure svg image { filter: brightness(1.7); } }
 figure svg * { stroke-linejoin: round; stroke-linecap: butt; } figure img { background: #fff; }
 .settings { columns: 2 22rem; } .settings table { break-inside: avoid; margin-bottom: 1rem; }
 .settings td { overflow-wrap: anywhere; }
@@ -35,6 +41,7 @@ table.points td, table.points th { white-space: nowrap; text-align: right; }
 caption { text-align: left; font-weight: 600; } code { background: var(--code); padding: .1rem .3rem; }
 footer { border-top: 1px solid var(--line); margin-top: 3rem; padding-top: .5rem; }
 """
+)
 
 
 def html_page(title: str, body: str, sessions: Sequence[Mapping[str, Any]], style: str = "") -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -207,7 +207,7 @@ def _rates(confusion: NDArray[np.int64] | None, prepared: Prepared) -> NDArray[n
     with np.errstate(invalid="ignore"):
         accuracy = np.diag(confusion) / of_class
     share = own / own.sum(axis=1, keepdims=True)
-    return np.where(share > 0, share * accuracy, 0.0).sum(axis=1)  # type: ignore[no-any-return]
+    return np.where(share > 0, share * accuracy, 0.0).sum(axis=1)
 
 
 def _score_client(

@@ -3,19 +3,20 @@
 
 A comparison is a sweep over the policies. It has its own folders, and its own table and figure, which shows each round:
 
-    FOLDER/fair-k-seed1/ ...   one run each      FOLDER/compare.json  compare.md  compare.png  compare-air.png
+    FOLDER/fair-k-seed1/ ...   one run each
+    FOLDER/compare.html  compare.json  compare.md  compare.csv  compare.tex  compare.png  compare-air.png
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fl_app.config import Settings
-from fl_app.runs.checkpoints import write_atomically
-from fl_app.runs.sweeps.outcome import outcome_of
+from fl_app.pictures import FORMATS
+from fl_app.runs.sweeps.outcome import curves_of, outcome_of
 from fl_app.runs.sweeps.plan import SweepRun, plan
 from fl_app.runs.sweeps.table import markdown
 
@@ -34,24 +35,33 @@ def plan_comparison(settings: Settings, policies: Sequence[str], seeds: Sequence
     )
 
 
-def conclude_comparison(runs: Sequence[SweepRun], path: Path) -> dict[str, Any]:
-    """Write the table and the figure of finished runs, and return the comparison."""
+def conclude_comparison(runs: Sequence[SweepRun], path: Path, formats: Sequence[str] = FORMATS) -> dict[str, Any]:
+    """Write the table, the figures and the page of finished runs, and return the comparison."""
     swept = outcome_of(runs, [], path)
     outcome = {
         "compare": str(path),
         "seeds": sorted(swept["seeds"]),
         "policies": {point["values"][POLICY]: _figures(point) for point in swept["points"]},
     }
-    write_atomically(path / "compare.json", (json.dumps(outcome, indent=2) + "\n").encode())
-    write_atomically(path / "compare.md", markdown(columns(outcome), table_rows(outcome)).encode())
-    from fl_app.runs import figures  # it needs matplotlib, which takes a while to import
+    from fl_app.runs.figures import air_time_figure, comparison_figure  # matplotlib takes a while to import
+    from fl_app.runs.sweeps.files import AIR_CAPTION, write_files, write_text
 
-    rows = {
-        policy: [run.folder.rows() for run in runs if run.values[POLICY] == policy] for policy in outcome["policies"]
+    write_text(path / "compare.json", json.dumps(outcome, indent=2) + "\n")
+    write_text(path / "compare.md", markdown(columns(outcome), table_rows(outcome)))
+    curves = curves_of(runs)
+    figures = {
+        "compare": (comparison_figure(curves), "Mean over the seeds, and a band over all of them."),
+        "compare-air": (air_time_figure(curves), AIR_CAPTION),
     }
-    figures.draw_comparison(rows, path / "compare.png")
-    figures.draw_air_time(rows, path / "compare-air")
+    ranked = {**swept, "points": sorted(swept["points"], key=lambda point: _rank(_figures(point)))}
+    write_files("compare", ranked, runs, path, figures, formats)
     return outcome
+
+
+def _rank(one: Mapping[str, Any]) -> float:
+    """Return a number that is smaller for a better policy."""
+    accuracy = one["test_accuracy"]
+    return float(one["test_loss"] if accuracy is None else -accuracy)
 
 
 def _figures(point: dict[str, Any]) -> dict[str, Any]:
@@ -82,11 +92,7 @@ def columns(outcome: dict[str, Any], with_seeds: bool = True) -> tuple[str, ...]
 
 def table_rows(outcome: dict[str, Any], with_seeds: bool = True) -> list[tuple[str, ...]]:
     """Return one row for each policy, the best first; `columns` names the columns."""
-    policies = outcome["policies"]
-    if _has_accuracy(outcome):
-        ordered = sorted(policies.items(), key=lambda item: -item[1]["test_accuracy"])
-    else:
-        ordered = sorted(policies.items(), key=lambda item: item[1]["test_loss"])
+    ordered = sorted(outcome["policies"].items(), key=lambda item: _rank(item[1]))
     return [
         (
             policy,

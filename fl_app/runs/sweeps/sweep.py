@@ -16,8 +16,9 @@ from typing import Any
 
 from fl_app.config import ConfigError, Settings, load_settings
 from fl_app.engine.runners import JobControl, JobEvent, JobStopped, Runner, make_runner
+from fl_app.pictures import FORMATS
 from fl_app.runs.run_folder import RUNS
-from fl_app.runs.sweeps.outcome import curves_of, outcome_of
+from fl_app.runs.sweeps.outcome import outcome_of
 from fl_app.runs.sweeps.plan import SweepRun, plan, refuse_other_settings
 
 OnEvent = Callable[[JobEvent], None]
@@ -30,7 +31,7 @@ class SweepResult:
     Attributes
     ----------
     folder
-        Holds the runs and sweep.json, .csv, .md, .tex, .png, .svg, .pdf, sweep-air.png, .svg, .pdf and index.html.
+        Holds the runs and sweep.html, .json, .csv, .md, .tex, .png, .svg, .pdf, sweep-air.png, .svg and .pdf.
     outcome
         The content of sweep.json.
     is_finished
@@ -157,14 +158,14 @@ def play_run(run: SweepRun, control: JobControl) -> dict[str, Any]:
     return result
 
 
-def conclude(runs: Sequence[SweepRun], played: SweepEnd, path: Path) -> SweepResult:
+def conclude(runs: Sequence[SweepRun], played: SweepEnd, path: Path, formats: Sequence[str] = FORMATS) -> SweepResult:
     """Write the table, the figure and the page of the finished runs; a stopped sweep writes none."""
     failed = [{"run": runs[number].name, "reason": reason} for number, reason in sorted(played.reasons.items())]
     outcome = outcome_of(runs, failed, path)
     if played.is_finished and outcome["runs"]:
-        from fl_app.runs.sweeps.files import write_files  # it needs matplotlib, which takes a while to import
+        from fl_app.runs.sweeps.files import write_sweep  # it needs matplotlib, which takes a while to import
 
-        write_files(outcome, path, curves_of(runs))
+        write_sweep(outcome, runs, path, formats)
     return SweepResult(path, outcome, played.is_finished)
 
 

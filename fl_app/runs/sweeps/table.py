@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -58,10 +59,24 @@ def shown_columns(outcome: Mapping[str, Any]) -> list[TableColumn]:
     return [column for column in (accuracy, *own, *others) if column.figure in has]
 
 
-def table_of(outcome: Mapping[str, Any], with_seeds: bool = True) -> tuple[list[str], list[list[str]]]:
-    """Return headings and rows for people: mean ± standard deviation, and the first figure of each seed.
+def table_of(
+    outcome: Mapping[str, Any], with_seeds: bool = True, with_errors: bool = False
+) -> tuple[list[str], list[list[str]]]:
+    """Return headings and rows for people.
 
-    A figure that never differs between seeds, such as the time on the air, has no standard deviation.
+    Parameters
+    ----------
+    outcome
+        Outcome of the sweep.
+    with_seeds
+        Whether the first figure of each seed has a column.
+    with_errors
+        Whether ± stands before the standard error of the mean instead of the standard deviation over the seeds.
+
+    Returns
+    -------
+    headings, rows : list
+        A figure that never differs between seeds, such as the time on the air, has a mean alone.
     """
     keys, columns = list(outcome["vary"]), shown_columns(outcome)
     short = short_keys(keys)
@@ -73,12 +88,20 @@ def table_of(outcome: Mapping[str, Any], with_seeds: bool = True) -> tuple[list[
     for point in outcome["points"]:
         row = [value_text_of(point["values"][key]) for key in keys]
         for column in columns:
-            mean, std = (column.text(point[column.figure][what]) for what in ("mean", "std"))
-            row.append(f"{mean} ± {std}" if column in with_spread else mean)
+            figure = point[column.figure]
+            mean = column.text(figure["mean"])
+            spread = column.text(standard_error(figure) if with_errors else figure["std"])
+            row.append(f"{mean} ± {spread}" if column in with_spread else mean)
         if with_seeds:
             row.insert(len(keys) + 1, ", ".join(each_seed(columns[0], point)))
         rows.append(row)
     return headings, rows
+
+
+def standard_error(figure: Mapping[str, Any]) -> float | None:
+    """Return the standard error of a figure's mean over the seeds; None for fewer than two seeds."""
+    known = sum(value is not None for value in figure["each"])
+    return None if figure["std"] is None else float(figure["std"] / math.sqrt(known))
 
 
 def each_seed(column: TableColumn, point: Mapping[str, Any]) -> list[str]:
@@ -93,7 +116,7 @@ def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def csv_text(outcome: Mapping[str, Any]) -> str:
-    """Return a line for each combination: its values, and mean, standard deviation and each seed of every figure.
+    """Return a line for each combination: its values, and of every figure mean, deviation, error and each seed.
 
     The numbers are not rounded, shares are from 0 to 1, and a field without a value is empty.
     """
@@ -101,21 +124,37 @@ def csv_text(outcome: Mapping[str, Any]) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     figures = outcome["figures"]
-    columns = [f"{figure}_{what}" for figure in figures for what in ("mean", "std", *(f"seed{seed}" for seed in seeds))]
+    columns = [
+        f"{figure}_{what}" for figure in figures for what in ("mean", "std", "sem", *(f"seed{seed}" for seed in seeds))
+    ]
     writer.writerow([*keys, *columns])
     for point in outcome["points"]:
-        numbers = [
-            value
-            for figure in figures
-            for value in (point[figure]["mean"], point[figure]["std"], *point[figure]["each"])
-        ]
+        numbers = [value for figure in figures for value in (*_statistics(point[figure]), *point[figure]["each"])]
         values = [value_text_of(point["values"][key]) for key in keys]
         writer.writerow([*values, *("" if number is None else repr(number) for number in numbers)])
     return stream.getvalue()
 
 
-_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}
+def _statistics(figure: Mapping[str, Any]) -> tuple[float | None, float | None, float | None]:
+    return figure["mean"], figure["std"], standard_error(figure)
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "±": r"$\pm$",
+    "[": "{[}",  # behind the \\ of the line before, a plain one would begin an argument
+    "]": "{]}",
+    "*": "{*}",  # likewise
+    "\n": " ",
+}
 _LATEX |= {character: f"\\{character}" for character in "&%$#_{}"}
+_NUMBER = r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
+_FIGURE = re.compile(rf"({_NUMBER})(?: ± ({_NUMBER}|{MISSING}))?")
 
 
 def latex_text(text: str) -> str:
@@ -123,19 +162,40 @@ def latex_text(text: str) -> str:
     return re.sub("[" + re.escape("".join(_LATEX)) + "]", lambda match: _LATEX[match[0]], text)
 
 
-def latex(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table as LaTeX, for the package booktabs; numbers are set to the right."""
+def latex_cell(text: str) -> str:
+    """Return a cell of a table: a number is set as one, with its minus and ±, and a missing one as a dash."""
+    if text == MISSING:
+        return "--"
+    figure = _FIGURE.fullmatch(text)
+    if figure is None:
+        return latex_text(text)
+    number, spread = (re.sub(r"e(-?)\+?0*(\d+)", r" \\cdot 10^{\1\2}", part or "") for part in figure.groups())
+    return f"${number} \\pm {spread}$" if spread and spread != MISSING else f"${number}$"
+
+
+def latex_of(outcome: Mapping[str, Any]) -> str:
+    """Return the table of a sweep as LaTeX: mean ± standard error over the seeds."""
+    seeds = ", ".join(map(str, outcome["seeds"]))
+    return latex(
+        *table_of(outcome, with_seeds=False, with_errors=True), f"mean and standard error over the seeds {seeds}"
+    )
+
+
+def latex(headings: Sequence[str], rows: Sequence[Sequence[str]], note: str) -> str:
+    """Return a table as LaTeX, for the package booktabs; numbers are set to the right, and ``note`` is a comment."""
     columns = list(zip(*rows, strict=True))
-    places = "".join("r" if all(re.match(r"[-+\d]", cell) for cell in column) else "l" for column in columns)
-    lines = [" & ".join(map(latex_text, line)) + r" \\" for line in (headings, *rows)]
+    is_number = [all(cell == MISSING or _FIGURE.fullmatch(cell) for cell in column) for column in columns]
+    places = "".join("r" if numeric else "l" for numeric in is_number)
+    lines = [" & ".join(map(latex_text, headings)), *(" & ".join(map(latex_cell, row)) for row in rows)]
+    head, *body = (line + r" \\" for line in lines)
     return "\n".join(
         [
-            r"% \usepackage{booktabs}",
+            rf"% {note}; needs \usepackage{{booktabs}}",
             rf"\begin{{tabular}}{{{places}}}",
             r"\toprule",
-            lines[0],
+            head,
             r"\midrule",
-            *lines[1:],
+            *body,
             r"\bottomrule",
             r"\end{tabular}",
             "",
