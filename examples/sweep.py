@@ -10,4 +10,4 @@ if __name__ == "__main__":
     for point in swept.points:
         r2 = point["test_r2"]
         print(f"k_M/k = {point['values']['selection.k_m_ratio']}: R squared {r2['mean']:.3f} +- {r2['std']:.3f}")
-    print(f"{swept.folder / 'sweep.png'}, {swept.folder / 'index.html'}")
+    print(f"{swept.folder / 'sweep.png'}, {swept.folder / 'sweep.html'}")

@@ -63,7 +63,7 @@ def participation_figure(times_sent: NDArray[np.int32]) -> Figure:
     axes[0].set_xlabel(f"share of the d = {d:,} entries (%)")
     axes[0].set_xlim(0, 100)
     axes[0].legend()
-    _from_zero(axes[0])
+    from_zero(axes[0])
     return figure
 
 
@@ -118,7 +118,7 @@ def air_time_figure(
     axes[0].set_xscale("log")
     axes[0].set_xlabel("seconds on the air so far")
     axes[0].set_ylabel("test accuracy (%)" if has_accuracy else "test loss")
-    _from_zero(axes[0])
+    from_zero(axes[0])
     axes[0].grid(alpha=0.15, which="minor")
     if len(curves) > 1:
         figure.legend(*axes[0].get_legend_handles_labels(), ncols=3, loc="outside lower center", fontsize="small")
@@ -187,7 +187,7 @@ def _percent(share: float | None) -> float | None:
 
 def _over_rounds(figure: Figure, axes: Sequence[Axes]) -> Figure:
     for panel in axes:
-        _from_zero(panel)
+        from_zero(panel)
     axes[-1].set_xlabel("communication rounds")
     axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
     axes[-1].margins(x=0.02)
@@ -195,7 +195,7 @@ def _over_rounds(figure: Figure, axes: Sequence[Axes]) -> Figure:
     return figure
 
 
-def _from_zero(axes: Axes) -> None:
+def from_zero(axes: Axes) -> None:
     """Start the axis at zero, or at the smallest value below it, and leave some room above a flat curve."""
     axes.set_ylim(min(0, 1.08 * axes.dataLim.ymin), 1.08 * max(0, axes.dataLim.ymax) or 1)
     axes.grid(alpha=0.3)

@@ -32,11 +32,12 @@ table { border-collapse: collapse; } td, th { padding: .2rem .9rem .2rem 0; text
 tr + tr { border-top: 1px solid var(--line); } td { font-variant-numeric: tabular-nums; }
 figure { margin: 1rem 0; } figcaption, footer { color: var(--faint); }
 figure svg, figure img { display: block; max-width: 100%; height: auto; } figure img { width: 44rem; }
-@media screen and (prefers-color-scheme: dark) { figure svg image { filter: brightness(1.7); } }
+@media screen and (prefers-color-scheme: dark) { figure svg image { filter: brightness(1.25); } }
 figure svg * { stroke-linejoin: round; stroke-linecap: butt; } figure img { background: #fff; }
 .settings { columns: 2 22rem; } .settings table { break-inside: avoid; margin-bottom: 1rem; }
 .settings td { overflow-wrap: anywhere; }
 table.points td, table.points th { white-space: nowrap; text-align: right; }
+table.points tr > :first-child { text-align: left; }
 .wide { overflow-x: auto; } .failed { color: var(--bad); white-space: pre-wrap; }
 caption { text-align: left; font-weight: 600; } code { background: var(--code); padding: .1rem .3rem; }
 footer { border-top: 1px solid var(--line); margin-top: 3rem; padding-top: .5rem; }

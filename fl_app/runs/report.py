@@ -82,7 +82,7 @@ def _captions(scores: ModelScores | None) -> dict[str, str]:
     return {
         **captions,
         "confusion": f"Confusion matrix of {after}: {tested:,} test samples by class (rows) and answer (columns). "
-        "A cell's shade is its share of the row.",
+        "A cell is the stronger, the larger its share of the row.",
         "per_client": f"What {after} does for each client: on {used:,} training samples of the clients, evenly spread "
         f"over each client's own{further}.",
     }

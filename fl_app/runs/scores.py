@@ -20,7 +20,7 @@ from fl_app.core.samples import Samples, blocks_of
 from fl_app.core.streams import stream
 from fl_app.runs.prepare import Prepared, prepare
 from fl_app.runs.run_folder import RunError, RunFolder
-from fl_app.runs.training import buffers_of
+from fl_app.runs.training import buffers_of, finite
 from oac_blocks.errors import OacError
 
 LEAST_OWN_SAMPLES = 50  # of a client, where the clients' shares of a test set's size are smaller
@@ -37,7 +37,7 @@ class ClientScore:
     scored : int
         Number of its training samples that were used, evenly spread over all of them.
     loss, figures : float, dict
-        Mean loss and the task's figures of merit on these samples.
+        Mean loss and the task's figures of merit on these samples; None where they are not finite.
     on_its_classes : float or None
         Accuracy on the test set if its classes were as frequent there as they are at this client: the mean of the
         accuracies of the classes, weighted by the client's samples. None without classes, or if the test set lacks one.
@@ -46,8 +46,8 @@ class ClientScore:
     client: int
     samples: int
     scored: int
-    loss: float
-    figures: dict[str, float]
+    loss: float | None
+    figures: dict[str, float | None]
     on_its_classes: float | None
 
 
@@ -224,8 +224,9 @@ def _score_client(
     blocks = blocks_of(chosen, EVALUATION_BATCH)
     scores = [score_block(model, local.task, number, block, rng)[0] for number, block in enumerate(blocks)]
     own = evaluation_of(scores, local.task)
-    rate = None if rates is None or np.isnan(rates[client]) else float(rates[client])
-    return ClientScore(client, len(data), scored, own.loss, dict(own.figures), rate)
+    rate = None if rates is None else finite(float(rates[client]))
+    figures = {name: finite(value) for name, value in own.figures.items()}
+    return ClientScore(client, len(data), scored, finite(own.loss), figures, rate)
 
 
 def _csv(rows: Sequence[Sequence[Any]]) -> str:

@@ -72,9 +72,9 @@ class Training:
         row = RoundFigures(
             round=t,
             k=k,
-            loss=_finite(float(np.mean([report.loss for report in sending]))) if sending else None,
+            loss=finite(float(np.mean([report.loss for report in sending]))) if sending else None,
             test_accuracy=tested.figures.get("accuracy") if tested else None,
-            test_loss=_finite(tested.loss) if tested else None,
+            test_loss=finite(tested.loss) if tested else None,
             mean_aou=server.ages.mean(),
             max_aou=server.ages.max(),
             participation=float(np.count_nonzero(server.times_sent > 1) / server.d),
@@ -87,8 +87,8 @@ class Training:
             air_seconds=uplink.air_seconds if uplink else 0.0,
             air_joules=joules_per_client(uplink, self._air_settings) if uplink else 0.0,
             air_hertz=occupied_hertz(uplink, self._air_settings) if uplink else None,
-            snr_db=_finite(uplink.snr_db) if uplink else None,
-            pmepr_db=_finite(uplink.pmepr_db) if uplink else None,
+            snr_db=finite(uplink.snr_db) if uplink else None,
+            pmepr_db=finite(uplink.pmepr_db) if uplink else None,
             train_seconds=train_seconds,
             air_cpu_seconds=air_cpu_seconds,
             seconds=time.perf_counter() - started,
@@ -180,9 +180,10 @@ def _named(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[An
 
 def _further_figures(tested: Evaluation | None) -> dict[str, float | None] | None:
     """Return the task's figures of merit besides the accuracy, which has a place of its own; None if there is none."""
-    figures = {name: _finite(value) for name, value in tested.figures.items() if name != "accuracy"} if tested else {}
+    figures = {name: finite(value) for name, value in tested.figures.items() if name != "accuracy"} if tested else {}
     return figures or None
 
 
-def _finite(value: float | None) -> float | None:
+def finite(value: float | None) -> float | None:
+    """Return the value, or None in place of an infinity or NaN, which JSON lacks."""
     return value if value is not None and np.isfinite(value) else None

@@ -80,7 +80,7 @@ def test_sweep_draws_one_figure(tmp_path):
     lines = output_of("sweep.py", tmp_path).splitlines()
     assert [line.partition(":")[0] for line in lines[:3]] == ["k_M/k = 0.0", "k_M/k = 0.5", "k_M/k = 1.0"]
     assert (tmp_path / "runs" / "k-m-ratio" / "sweep.png").is_file()
-    assert (tmp_path / "runs" / "k-m-ratio" / "index.html").is_file()
+    assert (tmp_path / "runs" / "k-m-ratio" / "sweep.html").is_file()
 
 
 def test_every_script_is_tried_and_listed():

@@ -105,7 +105,7 @@ def _table(outcome: Mapping[str, Any]) -> str:
 
 
 def _runs(outcome: Mapping[str, Any], runs: RunsInfo) -> str:
-    """Return a line for each finished run: the settings in which it differs from others, its figures and its date."""
+    """Return a line for each finished run: the settings in which it differs from others, its date and its figures."""
     columns = shown_columns(outcome)
     keys = list(dict.fromkeys(key for own in runs.differing.values() for key in own))
     short = short_keys(keys)
@@ -117,11 +117,11 @@ def _runs(outcome: Mapping[str, Any], runs: RunsInfo) -> str:
             [
                 _run_link(one["name"], one["name"]),
                 *(escape(own.get(key, "")) for key in keys),
-                *(escape(column.text(one.get(column.figure))) for column in columns),
                 dates_text(sessions) if sessions else "",
+                *(escape(column.text(one.get(column.figure))) for column in columns),
             ]
         )
-    return html_grid(["run", *(short[key] for key in keys), *(column.title for column in columns), "trained"], rows)
+    return html_grid(["run", *(short[key] for key in keys), "trained", *(column.title for column in columns)], rows)
 
 
 def _run_link(run: str, text: str) -> str:

@@ -29,7 +29,7 @@ def test_sweep_prints_one_json_object_and_repeats_no_finished_run(tiny_options, 
     for number in (1, 2):
         assert f"run {number} of 2\n" in result.stderr
         assert re.search(rf"{number}/2 snr_db = \d+, seed 3: round +2/2 .* ETA 0:00, all \d+:\d\d\n", result.stderr)
-    assert "runs/sweep-quickstart/index.html" in result.stderr
+    assert "runs/sweep-quickstart/sweep.html" in result.stderr
     fl_app("train", *own, "--set=run.seed=3", "--set=air.snr_db=20", "--out", "alone")
     assert_same_run(RunFolder(tmp_path / "runs/sweep-quickstart/snr_db=20-seed3"), RunFolder(tmp_path / "alone"))
     again = fl_app(*options, "--jobs", 2)

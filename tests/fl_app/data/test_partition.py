@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fl_app.data.partition import PARTITION_NAMES, partition
-from fl_app.data.partition_plot import plot_partition
+from fl_app.data.partition_plot import partition_figure
+from fl_app.data.partition_table import PartitionTable
+from fl_app.pictures import save_figure
 
 BALANCED = np.repeat(np.arange(10), 600)
 
@@ -139,8 +141,8 @@ def test_the_plot_is_drawn_without_a_display(tmp_path, monkeypatch, classes):
     monkeypatch.delenv("DISPLAY", raising=False)
     labels = np.arange(400) % classes
     parts = partition(labels, 5, "dirichlet", np.random.default_rng(0))
+    save_figure(partition_figure(PartitionTable.count(labels, parts)), tmp_path / "partition")
     path = tmp_path / "partition.png"
-    plot_partition(labels, parts, path)
     assert path.read_bytes().startswith(b"\x89PNG")
     from matplotlib.image import imread
 
@@ -149,6 +151,16 @@ def test_the_plot_is_drawn_without_a_display(tmp_path, monkeypatch, classes):
 
 
 def test_the_plot_takes_names_of_classes(tmp_path):
-    path = tmp_path / "partition.svg"
-    plot_partition(np.array([0, 1, 1]), [np.array([0, 1]), np.array([2])], path, class_names=("cat", "dog"))
-    assert path.read_text().count("<svg") == 1
+    table = PartitionTable.count(np.array([0, 1, 1]), [np.array([0, 1]), np.array([2])], ("cat", "dog"))
+    save_figure(partition_figure(table), tmp_path / "partition", ["svg"])
+    assert (tmp_path / "partition.svg").read_text().count("<svg") == 1
+
+
+@pytest.mark.parametrize("names", [None, ("A, B", 'the "other"', "c")])
+def test_the_table_of_a_partition_survives_its_file(names):
+    labels = np.array([0, 1, 1, 2, 0])
+    table = PartitionTable.count(labels, [np.array([0, 1, 2]), np.array([4]), np.array([3])], names, "tenth of the text")
+    assert table.counts.tolist() == [[1, 2, 0], [1, 0, 0], [0, 0, 1]]
+    again = PartitionTable.from_csv(table.csv_text())
+    assert again.counts.tolist() == table.counts.tolist()
+    assert (again.names, again.strata_name) == (names or ("0", "1", "2"), "tenth of the text")

@@ -14,7 +14,7 @@ from fl_app.runs.train import train
 from tests.support.runs import assert_same_run
 
 VARY = {"air.snr_db": [0, 20], "selection.policy": ["fair-k"]}
-FILES = {f"sweep.{suffix}" for suffix in ("json", "csv", "md", "tex", "png", "svg", "pdf")} | {"index.html"}
+FILES = {f"sweep.{suffix}" for suffix in ("json", "csv", "md", "tex", "png", "svg", "pdf")} | {"sweep.html"}
 FILES |= {f"sweep-air.{suffix}" for suffix in ("png", "svg", "pdf")}
 
 
@@ -89,7 +89,7 @@ def test_failed_run_is_reported_and_tried_again_by_the_next_call(settings, tmp_p
     assert result.failed == [{"run": "snr_db=20-seed3", "reason": "process 7 was killed"}]
     assert result.points[0]["test_accuracy"]["each"][0] is None
     assert result.points[0]["test_accuracy"]["mean"] == result.runs[0]["test_accuracy"]
-    assert "process 7 was killed" in (result.folder / "index.html").read_text()
+    assert "process 7 was killed" in (result.folder / "sweep.html").read_text()
     again = sweep(settings, {"air.snr_db": [20]}, jobs=0, **where)
     assert again.failed == []
     assert len(again.runs) == 2
@@ -105,7 +105,7 @@ def test_run_that_diverges_leaves_the_others(settings, tmp_path):
     assert "the training has diverged" in result.failed[0]["reason"]
     assert (result.folder / "sweep.png").is_file()
     assert (result.folder / "sweep-air.pdf").is_file()
-    assert 'src="sweep-air.svg"' in (result.folder / "index.html").read_text()
+    assert "What the seconds on the air buy" in (result.folder / "sweep.html").read_text()
 
 
 def test_stopped_run_goes_on_bit_for_bit(settings, alone, tmp_path):
