@@ -143,7 +143,7 @@ def report(run: Run, as_json: Json = False, figures: FiguresOnRequest = "") -> N
         from fl_app.runs.run_folder import RunFolder
         from fl_app.runs.scores import renew_scores
 
-        folder, formats = RunFolder.open(run), formats_from(figures)
+        formats, folder = formats_from(figures), RunFolder.open(run)
         page = write_report(folder, formats, renew_scores(folder))
         if as_json:
             typer.echo(json.dumps({"run": str(run), "report": str(page)}))

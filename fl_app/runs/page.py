@@ -21,8 +21,8 @@ STYLE = (
 @media screen and (prefers-color-scheme: dark) {{ :root {{ {page_colours(is_dark=True)} }} }}
 """
     + """
-:root { color-scheme: light dark; --ink: #222; --paper: #fff; --faint: #555; --line: #ddd; --code: #f2f2f2;
-  --link: #0b5cad; --bad: #a00; }
+:root { color-scheme: light dark; --ink: #222222; --paper: #ffffff; --faint: #555555; --line: #dddddd; --code: #f2f2f2;
+  --link: #0b5cad; --bad: #aa0000; }
 @media screen and (prefers-color-scheme: dark) { :root { --ink: #e4e4e4; --paper: #16181c; --faint: #a5a9b0;
   --line: #3a3e45; --code: #24272d; --link: #7ab7f5; --bad: #ff8a80; } }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: var(--ink);

@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-
 from numpy.typing import NDArray
 
 from fl_app.pictures import ALWAYS_WHITE, COLOURS

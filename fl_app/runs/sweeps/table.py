@@ -91,7 +91,8 @@ def table_of(
             figure = point[column.figure]
             mean = column.text(figure["mean"])
             spread = column.text(standard_error(figure) if with_errors else figure["std"])
-            row.append(f"{mean} ± {spread}" if column in with_spread else mean)
+            has_spread = column in with_spread and figure["mean"] is not None
+            row.append(f"{mean} ± {spread}" if has_spread else mean)
         if with_seeds:
             row.insert(len(keys) + 1, ", ".join(each_seed(columns[0], point)))
         rows.append(row)

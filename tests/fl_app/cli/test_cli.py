@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The command fl_app as its users and their scripts meet it."""
 
-import base64
-import io
+import csv
 import json
 import re
 import socket
 import tomllib
+from datetime import UTC, datetime, timedelta
 
 import matplotlib.image
 import pytest
@@ -15,14 +15,16 @@ from fl_app.cli.app import app
 from fl_app.cli.theory_command import theory
 from fl_app.config import load_settings
 from fl_app.runs.run_folder import RunFolder
+from fl_app.runs.versions import versions
 from tests.support.cli import fl_app
+from tests.support.html import assert_stands_alone
 from tests.support.runs import assert_same_run
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
 CONTRACT = {"run", "policy", "rounds", "d", "k", "test_accuracy", "mean_aou", "vote_error_rate"}
 CONTRACT |= {"seconds", "air_seconds"}
-PICTURES = ("curves.png", "aou.png", "participation.png", "partition.png")
+PICTURES = tuple(f"{name}.png" for name in ("curves", "aou", "participation", "partition", "confusion", "per_client"))
 
 
 def test_train_prints_one_json_object_and_leaves_a_whole_run(tiny_options, tmp_path):
@@ -48,15 +50,16 @@ def test_train_prints_one_json_object_and_leaves_a_whole_run(tiny_options, tmp_p
 
 
 def assert_report_is_whole(page):
-    """All pictures are inside, nothing is fetched from elsewhere, results and settings are there."""
-    pictures = re.findall(r'src="data:image/png;base64,([^"]+)"', page)
-    assert len(pictures) == len(PICTURES)
-    for picture in pictures:
-        assert matplotlib.image.imread(io.BytesIO(base64.b64decode(picture))).ndim == 3
-    assert not re.search(r"""(src|href)=["'](?!data:)""", page)
+    """All pictures are inside, nothing is fetched from elsewhere, results, settings and versions are there."""
+    shown = assert_stands_alone(page)
+    assert shown.counts["svg"] == shown.counts["figcaption"] == len(PICTURES)
     assert "http" not in re.sub(r"base64,[^\"]+", "", page)
     for text in ("fair-k", "test accuracy", "k = 21,880 of d = 109,402", "[selection]", "k_m_ratio", "snr_db"):
-        assert text in page
+        assert text in shown.words
+    today = datetime.now(UTC)
+    assert any(f"Trained {day:%Y-%m-%d}" in shown.words for day in (today, today - timedelta(days=1)))
+    for name, own in versions().items():
+        assert f"{name} {own}" in shown.words
 
 
 def test_table_goes_to_stdout_without_json(tiny_options):
@@ -71,8 +74,12 @@ def test_report_can_be_made_again_also_of_an_unfinished_run(tiny_options, tmp_pa
     folder.report.unlink()
     folder.result.unlink()
     folder.metrics.write_text("".join(row.line() for row in folder.rows()[:3]))
-    assert "run/report.html" in fl_app("report", "run").stdout
+    assert "run/report.html" in fl_app("report", "run", "--figures", "PDF, svg").stdout
     assert "not finished: 3 of 4 rounds" in folder.report.read_text()
+    for picture in PICTURES:
+        stem = folder.path / picture.removesuffix(".png")
+        assert stem.with_suffix(".pdf").read_bytes().startswith(b"%PDF"), picture
+        assert "<svg" in stem.with_suffix(".svg").read_text(), picture
 
 
 def test_finished_run_is_only_reported_by_resume(tiny_options):
@@ -163,6 +170,10 @@ def test_show_config_prints_a_config_that_says_the_same(tmp_path):
         (["compare", "--seeds", "1,x"], 2, "--seeds 1,x"),
         (["resume", "nowhere"], 1, "nowhere is not the folder of a run"),
         (["report", "nowhere"], 1, "nowhere is not the folder of a run"),
+        (["report", ".", "--figures", "pdf,eps"], 2, "'eps' is no format; there are png, svg, pdf"),
+        (["compare", "--figures", "jpg"], 2, "'jpg' is no format"),
+        (["sweep", "--figures", "jpg"], 2, "'jpg' is no format"),
+        (["reproduce", "fig4", "--figures", "jpg"], 2, "'jpg' is no format"),
     ],
 )
 def test_faults_are_said_in_a_sentence(arguments, code, message, tmp_path):
@@ -184,6 +195,7 @@ def test_help_has_an_example(command):
 
 def test_compare_makes_one_table_and_repeats_no_finished_run(tiny_options, tmp_path):
     options = ["compare", *tiny_options, "--set=run.rounds=2", "--policies", "fair-k,rand-k", "--seeds", "1,2"]
+    options.append("--figures=svg")
     result = fl_app(*options, "--json", "--out", "cmp")
     value = json.loads(result.stdout)
     assert value["policies"].keys() == {"fair-k", "rand-k"}
@@ -198,6 +210,18 @@ def test_compare_makes_one_table_and_repeats_no_finished_run(tiny_options, tmp_p
     assert (tmp_path / "cmp" / "compare.md").read_text().count("\n") == 4
     assert matplotlib.image.imread(tmp_path / "cmp" / "compare.png").std() > 0.02
     assert matplotlib.image.imread(tmp_path / "cmp" / "compare-air.png").std() > 0.02
+    assert not list((tmp_path / "cmp").glob("*.pdf"))
+    shown = assert_stands_alone((tmp_path / "cmp" / "compare.html").read_text())
+    assert all((tmp_path / "cmp" / link).is_file() for link in shown.links)
+    assert {f"{name}-seed{seed}/report.html" for name in ("fair-k", "rand-k") for seed in (1, 2)} <= {*shown.links}
+    assert "compare.tex" in shown.links
+    with (tmp_path / "cmp" / "compare.csv").open() as table:
+        rows = {row["selection.policy"]: row for row in csv.DictReader(table)}
+    for policy, one in value["policies"].items():
+        assert float(rows[policy]["test_accuracy_mean"]) == one["test_accuracy"]
+    best = max(value["policies"], key=lambda policy: value["policies"][policy]["test_accuracy"])
+    body = (tmp_path / "cmp" / "compare.tex").read_text().partition("\\midrule\n")[2]
+    assert body.startswith(f"{best} & ")
     again = fl_app(*options, "--json", "--out", "cmp")
     assert json.loads(again.stdout) == value
     assert "round" not in again.stderr

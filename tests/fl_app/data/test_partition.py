@@ -159,7 +159,9 @@ def test_the_plot_takes_names_of_classes(tmp_path):
 @pytest.mark.parametrize("names", [None, ("A, B", 'the "other"', "c")])
 def test_the_table_of_a_partition_survives_its_file(names):
     labels = np.array([0, 1, 1, 2, 0])
-    table = PartitionTable.count(labels, [np.array([0, 1, 2]), np.array([4]), np.array([3])], names, "tenth of the text")
+    table = PartitionTable.count(
+        labels, [np.array([0, 1, 2]), np.array([4]), np.array([3])], names, "tenth of the text"
+    )
     assert table.counts.tolist() == [[1, 2, 0], [1, 0, 0], [0, 0, 1]]
     again = PartitionTable.from_csv(table.csv_text())
     assert again.counts.tolist() == table.counts.tolist()
