@@ -143,6 +143,16 @@ def test_report_computes_missing_scores_from_the_checkpoint(letters_run):
     assert "Confusion matrix of the model after 3 rounds: 230 test samples" in folder.report.read_text()
 
 
+def test_a_run_that_was_killed_while_it_was_scored_goes_on_there(tmp_path):
+    table_experiment().train(1, tmp_path / "run")
+    names = ("scores.json", "result.json")
+    before = {name: (tmp_path / "run" / name).read_bytes() for name in names}
+    for name in names:
+        (tmp_path / "run" / name).unlink()
+    table_experiment().train(1, tmp_path / "run")
+    assert {name: (tmp_path / "run" / name).read_bytes() for name in names} == before
+
+
 def test_report_says_why_there_are_no_scores(tmp_path):
     table_experiment().train(1, tmp_path / "run")
     folder = RunFolder(tmp_path / "run")
