@@ -25,6 +25,7 @@ from fl_app.runs.score_figures import clients_figure, confusion_figure
 from fl_app.runs.scores import ModelScores, kept_scores
 from fl_app.toml_text import value_text
 
+FIGURES = ("curves", "aou", "participation", "confusion", "per_client", "partition")
 MOST_BARS = 3000  # clients times classes up to which the page draws the partition; a picture of more is smaller
 
 
@@ -51,17 +52,14 @@ def write_report(folder: RunFolder, formats: Collection[str] = ("png",), missing
         if scores.confusion is not None:
             drawn["confusion"] = confusion_figure(scores)
         drawn["per_client"] = clients_figure(scores)
-    partition = _partition(folder)
     for name, figure in drawn.items():
         save_figure(figure, folder.path / name, formats)
-    if isinstance(partition, Figure):  # its PNG was drawn when the run began
-        save_figure(partition, folder.path / "partition", [one for one in formats if one != "png"])
-    shown = {**drawn, "partition": partition}
+    shown = {**drawn, **_partition(folder, [one for one in formats if one != "png"])}
     settings = folder.settings()
     result = folder.read_result() or {"policy": settings.selection.policy, "air": settings.air.name, **summary(rows)}
     captions = _captions(scores)
-    pictures = "\n".join(html_figure(one, name, captions[name]) for name, one in shown.items() if one is not None)
-    folder.write(folder.report.name, _page(folder, result, settings, pictures, missing))
+    pictures = "\n".join(html_figure(shown[name], name, captions[name]) for name in FIGURES if name in shown)
+    folder.write(folder.report, _page(folder, result, settings, pictures, missing))
     return folder.report
 
 
@@ -88,16 +86,22 @@ def _captions(scores: ModelScores | None) -> dict[str, str]:
     }
 
 
-def _partition(folder: RunFolder) -> Figure | bytes | None:
-    """Return the figure of the partition; the picture if it has too many bars, or if an older run has no table."""
-    try:
-        table = PartitionTable.from_csv((folder.path / "partition.csv").read_text(encoding="utf-8"))
-        if table.counts.size <= MOST_BARS:
-            return partition_figure(table)
-        return (folder.path / "partition.png").read_bytes()
-    except FileNotFoundError:
-        picture = folder.path / "partition.png"
-        return picture.read_bytes() if picture.is_file() else None
+def _partition(folder: RunFolder, formats: Collection[str]) -> dict[str, Figure | bytes]:
+    """Return what the page shows of the partition, and write its files besides the PNG, which the run began with.
+
+    This is the PNG if there are too many bars, or if the run is of a version that kept no table; nothing if it has
+    neither.
+    """
+    picture, few_bars = folder.path / "partition.png", False
+    if folder.partition.is_file():
+        table = PartitionTable.from_csv(folder.partition.read_text(encoding="utf-8"))
+        few_bars = table.counts.size <= MOST_BARS
+        if few_bars or formats:
+            figure = partition_figure(table)
+            save_figure(figure, picture.with_suffix(""), formats)
+    if few_bars:
+        return {"partition": figure}
+    return {"partition": picture.read_bytes()} if picture.is_file() else {}
 
 
 def result_lines(result: dict[str, Any]) -> list[tuple[str, str]]:

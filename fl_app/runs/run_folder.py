@@ -48,6 +48,10 @@ class RunFolder:
         self.events = path / "events"
         self.report = path / "report.html"
         self.sessions = path / "sessions.json"
+        self.partition = path / "partition.csv"
+        self.scores = path / "scores.json"  # of the last model; the two tables are for people
+        self.confusion = path / "confusion.csv"
+        self.per_client = path / "per_client.csv"
         self.snapshot = path / "round.json"  # the last round, for the live page
         self.clients = path / "clients.jsonl"  # the clients' radios so far, for the live page
         self.log = path / "run.log"
@@ -103,7 +107,8 @@ class RunFolder:
                 own = self.settings()
                 if own.run.rounds != settings.run.rounds:
                     write_atomically(self.config, own.with_values(run={"rounds": settings.run.rounds}).toml().encode())
-                    self.result.unlink(missing_ok=True)  # it holds the shorter run's result
+                    for outdated in (self.result, self.scores, self.confusion, self.per_client):  # of the shorter run
+                        outdated.unlink(missing_ok=True)
                 return
             if self._has_own_name and self.path.exists():  # another run was started in the same second
                 self._place(_fresh_name(settings))
@@ -113,10 +118,14 @@ class RunFolder:
             write_atomically(self.config, planned.with_values(run={"out": ""}).toml().encode())
 
     def with_rounds(self, settings: Settings, rounds: int) -> Settings:
-        """Return the settings with this number of rounds: more than were played, or as many as a finished run has."""
+        """Return the settings with this number of rounds: more than were played, or as many as a finished run has.
+
+        A run that was killed after its last round has no result yet, and is none the less this run.
+        """
         checkpoint = self.latest()
         done = 0 if checkpoint is None else checkpoint.rounds_done
-        is_this_run = rounds == settings.run.rounds and self.read_result() is not None
+        has_its_rounds = self.read_result() is not None or rounds == self.settings().run.rounds
+        is_this_run = rounds == settings.run.rounds and has_its_rounds
         if rounds <= done and not is_this_run:
             raise RunError(
                 f"--rounds {rounds}: {self.path} has played {done} rounds already; choose {done + 1} or more"
@@ -152,14 +161,14 @@ class RunFolder:
     def latest(self) -> Checkpoint | None:
         return load_checkpoint(self.checkpoints)
 
-    def write(self, name: str, text: str) -> None:
+    def write(self, path: Path, text: str) -> None:
         """Write a file of the folder whole."""
-        with self.writing(f"write {self.path / name}"):
-            write_atomically(self.path / name, text.encode(), durable=False)
+        with self.writing(f"write {path}"):
+            write_atomically(path, text.encode(), durable=False)
 
     def note_session(self, session: dict[str, Any]) -> None:
         """Add the date and the versions with which the run was begun or resumed."""
-        self.write(self.sessions.name, json.dumps([*self.read_sessions(), session], indent=1) + "\n")
+        self.write(self.sessions, json.dumps([*self.read_sessions(), session], indent=1) + "\n")
 
     def read_sessions(self) -> list[dict[str, Any]]:
         """Return the date and the versions of each time the run was begun or resumed; older runs have none."""

@@ -138,18 +138,18 @@ def score_model(prepared: Prepared, w: NDArray[np.float32], buffers: Buffers, ro
 
 def keep_scores(scores: ModelScores, folder: RunFolder) -> None:
     """Write scores.json, per_client.csv and, for a task with classes, confusion.csv."""
-    folder.write("scores.json", scores.json_text())
-    folder.write("per_client.csv", scores.clients_csv())
+    folder.write(folder.scores, scores.json_text())
+    folder.write(folder.per_client, scores.clients_csv())
     if scores.confusion is not None:
-        folder.write("confusion.csv", scores.confusion_csv())
+        folder.write(folder.confusion, scores.confusion_csv())
 
 
 def kept_scores(folder: RunFolder) -> ModelScores | None:
     """Return the scores of the latest checkpoint's model; None if they have not been computed."""
     checkpoint = folder.latest()
     try:
-        scores = ModelScores.from_json((folder.path / "scores.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
+        scores = ModelScores.from_json(folder.scores.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError, KeyError, TypeError):  # none, or damaged
         return None
     return scores if checkpoint is not None and scores.rounds == checkpoint.rounds_done else None
 

@@ -129,11 +129,11 @@ def _keep(run: Run, folder: RunFolder, rows: Sequence[RoundFigures]) -> None:
     folder.begin(run.settings)
     folder.note_session(session())
     folder.start_metrics(rows)
-    if not (folder.path / "partition.csv").exists():  # a run that goes on has it
+    if not folder.partition.exists():  # a run that goes on has it
         from fl_app.data.partition_plot import partition_figure  # it needs matplotlib, which takes a while to import
 
         partition = run.prepared.partition()
-        folder.write("partition.csv", partition.csv_text())
+        folder.write(folder.partition, partition.csv_text())
         with folder.writing("draw partition.png"):
             save_figure(partition_figure(partition), folder.path / "partition")
 

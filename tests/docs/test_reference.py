@@ -3,6 +3,7 @@
 
 import re
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from docs.figures import cli_reference, config_reference, one_round
 from fl_app.config import Settings
 from fl_app.link import wire
 from fl_app.runs.metrics import RoundFigures, summary
-from fl_app.runs.report import CAPTIONS
+from fl_app.runs.report import FIGURES
 from fl_app.runs.run_folder import RunFolder
 from tests.support.paths import ROOT
 
@@ -54,8 +55,9 @@ def test_the_wire_page_has_every_message_and_every_name_in_it():
 def test_the_page_of_the_run_folder_has_every_file_and_figure():
     text = page("reference/run-folder.md")
     folder = RunFolder(ROOT)
-    files = {folder.config, folder.metrics, folder.result, folder.report, folder.snapshot, folder.clients, folder.log}
-    assert {file.name for file in files} | set(CAPTIONS) <= named(text)
+    files = {path.name for path in vars(folder).values() if isinstance(path, Path) and path.suffix}
+    assert {"config.toml", "sessions.json", "run.log"} <= files
+    assert files - {ROOT.name} | {f"{name}.png" for name in FIGURES} <= named(text)
     assert {f"{folder.checkpoints.name}/", f"{folder.events.name}/"} <= named(text)
     figures = {field.name for field in fields(RoundFigures)}
     per_round, _, result = text.partition("## result.json")

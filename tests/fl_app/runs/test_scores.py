@@ -149,7 +149,7 @@ def test_a_run_that_was_killed_while_it_was_scored_goes_on_there(tmp_path):
     before = {name: (tmp_path / "run" / name).read_bytes() for name in names}
     for name in names:
         (tmp_path / "run" / name).unlink()
-    table_experiment().train(1, tmp_path / "run")
+    table_experiment().train(1, tmp_path / "run")  # a program of its own, as after a restart
     assert {name: (tmp_path / "run" / name).read_bytes() for name in names} == before
 
 
@@ -171,6 +171,8 @@ def test_scores_of_an_earlier_round_do_not_count(tmp_path):
     old = (folder.path / "scores.json").read_text()
     experiment.train(2, tmp_path / "run")
     assert kept_scores(folder).rounds == 2
+    (folder.path / "scores.json").write_text(old[:20])  # damaged
+    assert kept_scores(folder) is None
     (folder.path / "scores.json").write_text(old)
     assert kept_scores(folder) is None
 
@@ -228,3 +230,15 @@ def test_figures_that_are_not_finite_are_left_out(tmp_path):
     scores = ModelScores(1, None, (), "r2", [ClientScore(0, figures={"r2": None}, **one)])
     assert json.loads(scores.json_text())["clients"][0]["figures"] == {"r2": None}
     clients_figure(scores).savefig(tmp_path / "empty.png")
+
+
+def test_a_partition_of_very_many_bars_is_shown_as_a_picture_and_drawn_on_request(letters_run, monkeypatch):
+    _, folder, _ = letters_run
+    monkeypatch.setattr("fl_app.runs.report.MOST_BARS", 3 * 26 - 1)
+    shown = assert_stands_alone(write_report(folder).read_text())
+    assert (shown.counts["svg"], shown.counts["img"]) == (5, 1)
+    assert not (folder.path / "partition.pdf").exists()
+    write_report(folder, ("png", "pdf"))
+    assert (folder.path / "partition.pdf").read_bytes().startswith(b"%PDF")
+    folder.partition.unlink()  # a run of an older version
+    assert assert_stands_alone(write_report(folder).read_text()).counts["img"] == 1
