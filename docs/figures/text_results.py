@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from fl_app.config import load_settings
 from fl_app.data.texts import carried_text, counted_loss
-from fl_app.runs.figures import COLOURS, DPI
+from fl_app.pictures import COLOURS, save_figure
 from fl_app.runs.metrics import RoundFigures
 from fl_app.runs.run_folder import RunFolder
 
@@ -65,8 +65,7 @@ def main(runs: Path) -> None:
     axes.set_ylim(1.8, 4.5)
     axes.grid(alpha=0.3)
     axes.legend()
-    OUT.mkdir(exist_ok=True)
-    figure.savefig(OUT / "loss.png", dpi=DPI)
+    save_figure(figure, OUT / "loss")
 
 
 if __name__ == "__main__":
