@@ -52,7 +52,7 @@ class Case:
 
 def sionna_seconds(symbols: int, subcarriers: int) -> dict[str, float]:
     """Return the processor times of Sionna for as many symbols."""
-    python = environment("sionna", REQUIREMENTS, over_ours=True) / "bin" / "python"
+    python = environment("sionna", REQUIREMENTS, over_ours=True, dependencies=False) / "bin" / "python"
     command = [python, Path(__file__).with_name("sionna_peer.py"), *map(str, (N, symbols, subcarriers, TURNS))]
     run = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
     if run.returncode != 0:

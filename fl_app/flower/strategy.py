@@ -64,7 +64,8 @@ class OverTheAir(Strategy):
         In a majority vote, a client does not vote on smaller values.
     n_clients : int, optional
         Number of clients that the air is made for. By default the number of partitions that the clients report, or of
-        nodes in the first round.
+        nodes that are connected in the first round. The update of a client that comes later, with a number beyond
+        these, is left out, with a warning.
     beside_the_air : sequence of str
         Patterns of the names of arrays that the strategy averages without the air; by default torch's batch-norm
         statistics. Arrays of integers always go beside the air.
@@ -170,14 +171,18 @@ class OverTheAir(Strategy):
         model = {name: array.numpy() for name, array in arrays.items()}
         if self.session is None:
             self.session = AirSession(self.settings, self._objects, model, self.beside_the_air, self.local_lr)
+            self._number(grid.get_node_ids())  # all that are connected, though some may not train in this round
         order = self.session.order(model, server_round - 1)
-        for node in sorted(message.metadata.dst_node_id for message in messages):
-            self._numbers.setdefault(node, len(self._numbers))
+        self._number(message.metadata.dst_node_id for message in messages)
         for message in messages:
             number = self._numbers[message.metadata.dst_node_id]
             # The messages of a strategy may share one content.
             message.content = RecordDict({**message.content, ORDER: ConfigRecord(order.for_client(number))})
         return messages
+
+    def _number(self, nodes: Iterable[int]) -> None:
+        for node in sorted(nodes):
+            self._numbers.setdefault(node, len(self._numbers))
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -188,10 +193,11 @@ class OverTheAir(Strategy):
         answers = [_Answer(reply) for reply in replies if not reply.has_error()]
         if answers and self.session.air is None:
             self.session.open(self.n_clients or self._count(answers))
-        uplink = self.session.deliver(_payloads(answers), server_round - 1) if self.session.air is not None else None
+        uplink = self.session.deliver(_payloads(answers, self.session.n_clients), server_round - 1)
         if uplink is None:
             _log.warning("aggregate_train: nothing was received over the air; the model stays as it is")
-            return None, None
+            # The wrapped strategy logs the errors of clients, and has nothing to average.
+            return self.strategy.aggregate_train(server_round, [reply for reply in replies if reply.has_error()])
         model = {name: Array(array) for name, array in self.session.arrays().items()}
         for answer in answers:
             answer.put(model)
@@ -239,18 +245,24 @@ class _Answer:
         self._reply.content = RecordDict({**rest, self._key: ArrayRecord({**model, **self._beside})})
 
 
-def _payloads(answers: Iterable[_Answer]) -> dict[int, Any]:
-    """Return the payloads by client; a client whose update is not finite has none."""
+def _payloads(answers: Iterable[_Answer], n_clients: int) -> dict[int, Any]:
+    """Return the payloads by client; a client whose update is not finite, or that the air has no place for, has none."""
     found: dict[int, Any] = {}
     for answer in answers:
-        if answer.payload is None:
-            continue
         if answer.client in found:
             raise ConfigError(
                 f"two nodes are client {answer.client} on the air; give each node a partition-id of its own, or none "
                 "to any of them"
             )
-        found[answer.client] = answer.payload
+        if answer.payload is not None and answer.client >= n_clients:
+            _log.warning(
+                "aggregate_train: the update of client %d is left out: the air was made for %d clients in the first "
+                "round; tell OverTheAir how many there will be, with n_clients",
+                answer.client,
+                n_clients,
+            )
+        elif answer.payload is not None:
+            found[answer.client] = answer.payload
     return found
 
 

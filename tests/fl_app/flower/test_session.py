@@ -108,20 +108,12 @@ def test_votes_are_the_signs_of_the_selected_entries():
 def test_rounds_without_an_update_leave_the_model_and_end_the_training():
     settings = small_settings("ideal", "analog")
     w = np.ones(8, np.float32)
-    session = session_of(settings, w)
-    session.open(N_CLIENTS)
+    session = session_of(settings, w)  # no client has answered yet, so that there is no air
     assert session.deliver({}, 0) is None
     np.testing.assert_array_equal(session.arrays()["w"], w)
     assert session.deliver({}, 1) is None
     with pytest.raises(TrainingError, match="up to round 3, brought no finite update"):
         session.deliver({}, 2)
-
-
-def test_a_late_client_is_named():
-    session = session_of(small_settings("ideal", "analog"), np.ones(8, np.float32))
-    session.open(2)
-    with pytest.raises(ValueError, match="a client 5; tell OverTheAir how many there will be: n_clients=6"):
-        session.deliver({5: np.ones(8, np.float32)}, 0)
 
 
 def test_what_is_no_strategy_is_refused():

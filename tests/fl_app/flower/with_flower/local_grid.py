@@ -4,9 +4,14 @@
 import itertools
 
 import numpy as np
-from flwr.app import Context, RecordDict
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
+
+
+class ClientError(Exception):
+    """An error of a client; the server gets an error reply for it, as in Flower's runtimes."""
 
 
 class LocalGrid(Grid):
@@ -16,6 +21,7 @@ class LocalGrid(Grid):
 
     def __init__(self, app, n, partitions=True, run_config=None):
         self.app, self.ids = app, [int(id) for id in np.random.default_rng(5).integers(2**62, size=n)]
+        self.connected = n  # of the first so many nodes
         self.configs = [{"partition-id": i, "num-partitions": n} if partitions else {} for i in range(n)]
         self.numbers, self.run_config = itertools.count(), run_config or {}
         # Messages carry the identity of the process that makes them; Flower's runtimes set it.
@@ -34,7 +40,7 @@ class LocalGrid(Grid):
         raise NotImplementedError
 
     def get_node_ids(self):
-        return self.ids
+        return self.ids[: self.connected]
 
     def send_and_receive(self, messages, *, timeout=None):
         return [self._reply(message) for message in messages]
@@ -43,4 +49,7 @@ class LocalGrid(Grid):
         number = self.ids.index(message.metadata.dst_node_id)
         message.metadata._message_id = str(next(self.numbers))
         context = Context(1, self.ids[number], self.configs[number], RecordDict(), self.run_config)
-        return self.app(message, context)
+        try:
+            return self.app(message, context)
+        except ClientError as error:
+            return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, str(error)), reply_to=message)

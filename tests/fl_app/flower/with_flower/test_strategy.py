@@ -17,7 +17,8 @@ from fl_app import ConfigError, Experiment, LearningRate, Waveform
 from fl_app.flower import OverTheAir, over_the_air_mod
 from fl_app.flower.order import ORDER
 from fl_app.flower.suitable import AVERAGING, REFUSED
-from tests.fl_app.flower.with_flower.local_grid import LocalGrid
+from fl_app.runs.run import TrainingError
+from tests.fl_app.flower.with_flower.local_grid import ClientError, LocalGrid
 from tests.support.flower import N_CLIENTS, ROUNDS, small_settings, trained
 
 
@@ -149,6 +150,88 @@ def test_a_client_that_diverges_sends_nothing():
     result = air.start(LocalGrid(app_of(less(by)), 3), record(w=np.zeros(8, np.float32)), num_rounds=1)
     assert result.train_metrics_clientapp[1]["air-heard"] == 2
     np.testing.assert_array_equal(result.arrays["w"].numpy(), np.full(8, -1, np.float32))
+
+
+def test_the_others_go_on_without_a_client_that_fails(caplog):
+    by = np.diag([1.0, 2, 4, 8]).astype(np.float32)
+
+    def change(arrays, number, t):
+        if (number, t) == (1, 2):
+            raise ClientError("out of memory")
+        return {"w": arrays["w"] - by[number]}
+
+    air = OverTheAir(strategies.FedAvg(), air="ideal", policy="dense")
+    result = air.start(LocalGrid(app_of(change), 4), record(w=np.zeros(4, np.float32)), num_rounds=3)
+    assert [result.train_metrics_clientapp[t]["air-heard"] for t in (1, 2, 3)] == [4, 3, 4]
+    # The mean of those who sent: over four, over three, over four.
+    np.testing.assert_allclose(
+        result.arrays["w"].numpy(), [-(1 / 4 + 1 / 3 + 1 / 4), -1.0, -(2 + 4 / 3), -(4 + 8 / 3)], rtol=1e-6
+    )
+    assert "out of memory" in caplog.text
+
+
+def test_rounds_in_which_all_clients_fail_leave_the_model_and_end_the_training(caplog):
+    def change(arrays, _number, t):
+        if t > 1:
+            raise ClientError("no such file")
+        return {"w": arrays["w"] - 1}
+
+    air, seen = OverTheAir(strategies.FedAvg(), air="ideal", policy="dense"), {}
+    grid, start = LocalGrid(app_of(change), 2), record(w=np.zeros(4, np.float32))
+    with pytest.raises(TrainingError, match="up to round 4, brought no finite update.*errors of the clients"):
+        air.start(grid, start, num_rounds=9, evaluate_fn=lambda t, arrays: seen.update({t: arrays["w"].numpy()[0]}))
+    assert seen == {0: 0, 1: -1, 2: -1, 3: -1}
+    assert caplog.text.count("no such file") == 4, "two clients in two rounds; the third round raises"
+
+
+@pytest.mark.parametrize("partitions", [True, False])
+def test_some_of_the_clients_train_in_each_round(partitions):
+    """Three of six; without partition-ids the air is made for all nodes that are connected."""
+    by = np.ones((6, 8), np.float32)
+    air = OverTheAir(strategies.FedAvg(fraction_train=0.5), Waveform(snr_db=30.0), policy="dense", lr=0.5)
+    grid = LocalGrid(app_of(less(by)), 6, partitions)
+    result = air.start(grid, record(w=np.zeros(8, np.float32)), num_rounds=4)
+    assert [metrics["air-heard"] for metrics in result.train_metrics_clientapp.values()] == [3] * 4
+    assert air.session.n_clients == 6
+    np.testing.assert_array_equal(result.arrays["w"].numpy(), np.full(8, -2, np.float32))  # all vote alike
+
+
+@pytest.mark.parametrize(("places", "heard"), [(None, [2, 2, 2]), (3, [2, 3, 3])])
+def test_a_client_that_comes_later_needs_a_place_on_the_air(caplog, places, heard):
+    class Growing(strategies.FedAvg):
+        def configure_train(self, server_round, arrays, config, grid):
+            grid.connected = 2 if server_round == 1 else 3
+            return super().configure_train(server_round, arrays, config, grid)
+
+    by = np.ones((1, 4), np.float32)
+    air = OverTheAir(Growing(), air="ideal", policy="dense", n_clients=places)
+    grid = LocalGrid(app_of(less(by)), 3, partitions=False)
+    grid.connected = 2
+    result = air.start(grid, record(w=np.zeros(4, np.float32)), num_rounds=3)
+    assert [result.train_metrics_clientapp[t]["air-heard"] for t in (1, 2, 3)] == heard
+    assert ("update of client 2 is left out: the air was made for 2 clients" in caplog.text) is (places is None)
+
+
+def test_two_nodes_with_one_partition_are_named():
+    grid = LocalGrid(app_of(less(np.ones((2, 4), np.float32))), 2)
+    grid.configs[1] = grid.configs[0]
+    with pytest.raises(ConfigError, match="two nodes are client 0 on the air"):
+        OverTheAir(strategies.FedAvg(), air="ideal").start(grid, record(w=np.zeros(4, np.float32)), num_rounds=1)
+
+
+def test_a_mod_behind_sees_the_models_and_may_change_the_update():
+    """As Flower's own mods that clip an update do."""
+
+    def halves(message, context, call_next):
+        before = message.content["arrays"]["w"].numpy()
+        reply = call_next(message, context)
+        reply.content["arrays"]["w"] = Array((before + reply.content["arrays"]["w"].numpy()) / 2)
+        return reply
+
+    app = app_of(less(np.ones((2, 4), np.float32)), mods=(over_the_air_mod, halves))
+    air = OverTheAir(strategies.FedAvg(fraction_evaluate=0.0), air="ideal", policy="dense")
+    result = air.start(LocalGrid(app, 2), record(w=np.zeros(4, np.float32)), num_rounds=1)
+    np.testing.assert_array_equal(result.arrays["w"].numpy(), np.full(4, -0.5, np.float32))
 
 
 def test_learning_rates_have_schedules():
