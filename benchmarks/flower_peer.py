@@ -22,7 +22,7 @@ os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ["RAY_DEDUP_LOGS"] = "0"
 # The priority of the clients that they are compared with. With Ray's own 15 they would wait for all other programs.
-os.environ["RAY_worker_niceness"] = "0"
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (Ray wants it so)
 
 import numpy as np
 

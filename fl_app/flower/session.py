@@ -96,8 +96,8 @@ class AirSession:
         if self.lost_in_a_row == LOST_ROUNDS_ALLOWED:
             raise TrainingError(
                 f"{LOST_ROUNDS_ALLOWED} rounds in a row, up to round {t + 1}, brought no finite update: the training "
-                "has diverged, or no client was heard; see the lines above for errors of the clients, and try a smaller "
-                f"learning rate for the clients, or a smaller lr of OverTheAir than {self.settings.server.lr}"
+                "has diverged, or no client was heard; see the lines above for errors of the clients, and try a "
+                f"smaller learning rate for the clients, or a smaller lr of OverTheAir than {self.settings.server.lr}"
             )
         return None
 

@@ -246,7 +246,7 @@ class _Answer:
 
 
 def _payloads(answers: Iterable[_Answer], n_clients: int) -> dict[int, Any]:
-    """Return the payloads by client; a client whose update is not finite, or that the air has no place for, has none."""
+    """Return the payloads by client, without updates that are not finite and clients that the air has no place for."""
     found: dict[int, Any] = {}
     for answer in answers:
         if answer.client in found:

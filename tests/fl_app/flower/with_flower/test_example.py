@@ -76,9 +76,9 @@ def test_accuracies_are_those_of_fl_app_train_within_the_scatter_of_seeds(letter
     more = {"scheme": scheme, "server-lr": lr_of_changes}
     flower = np.array([with_flower(letters, seed, tmp_path, **more)[-1] for seed in SEEDS])
     print(f"\n{scheme}: fl_app train {ours.round(3)}, Flower {flower.round(3)}")  # pytest -s shows it
-    # Both sides draw other batches. This is the standard error of the difference of two means of three, from the scatter
-    # of the seeds. It is at least that of an accuracy on 1,000 test samples, and at most twice that, so that a fault
-    # that scatters the results does not pass for chance.
+    # Both sides draw other batches. This is the standard error of the difference of two means of three, from the
+    # scatter of the seeds. It is at least that of an accuracy on 1,000 test samples, and at most twice that, so that a
+    # fault that scatters the results does not pass for chance.
     of_a_test = 0.5 / np.sqrt(1000)
     error = np.clip(np.sqrt((ours.var(ddof=1) + flower.var(ddof=1)) / len(SEEDS)), of_a_test, 2 * of_a_test)
     assert abs(ours.mean() - flower.mean()) < 3 * error

@@ -178,7 +178,7 @@ def test_rounds_in_which_all_clients_fail_leave_the_model_and_end_the_training(c
 
     air, seen = OverTheAir(strategies.FedAvg(), air="ideal", policy="dense"), {}
     grid, start = LocalGrid(app_of(change), 2), record(w=np.zeros(4, np.float32))
-    with pytest.raises(TrainingError, match="up to round 4, brought no finite update.*errors of the clients"):
+    with pytest.raises(TrainingError, match=r"up to round 4, brought no finite update.*errors of the clients"):
         air.start(grid, start, num_rounds=9, evaluate_fn=lambda t, arrays: seen.update({t: arrays["w"].numpy()[0]}))
     assert seen == {0: 0, 1: -1, 2: -1, 3: -1}
     assert caplog.text.count("no such file") == 4, "two clients in two rounds; the third round raises"
