@@ -52,4 +52,5 @@ def _make(folder: Path, requirements: Sequence[str], ours: str | None, dependenc
         own = subprocess.run([python, "-c", ask], check=True, capture_output=True, text=True).stdout.strip()
         Path(own, "over_ours.pth").write_text(ours + "\n")
     alone = [] if dependencies else ["--no-deps"]
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *alone, *requirements], check=True)
+    # -I: PYTHONPATH would show pip this checkout, which is no part of the environment.
+    subprocess.run([python, "-I", "-m", "pip", "install", "--quiet", *alone, *requirements], check=True)
