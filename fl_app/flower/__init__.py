@@ -23,10 +23,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'fl_app.flower' has no attribute {name!r}")
     try:
         return getattr(import_module(_HOMES[name]), name)
-    except ModuleNotFoundError as error:
+    except ImportError as error:  # Flower is missing, or older than what is imported from it
         if error.name is None or error.name.partition(".")[0] != "flwr":
             raise
         raise ImportError(
-            f"fl_app.flower.{name} needs Flower 1.41 or later, which is not installed here (no module {error.name!r}); "
+            f"fl_app.flower.{name} needs Flower 1.41 or later, which is not installed here ({error}); "
             "install it with: pip install 'gr-oac[flower]'"
         ) from error
