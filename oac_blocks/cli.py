@@ -7,6 +7,7 @@ environment.
 
 import json
 import os
+from collections.abc import Callable
 from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
@@ -14,7 +15,11 @@ from typing import Annotated
 
 import typer
 
-from oac_blocks.companion import BLOCKS, FLOWGRAPHS
+from oac_blocks.companion.interpreter import RegistrationError
+from oac_blocks.companion.places import BLOCKS, FLOWGRAPHS
+from oac_blocks.companion.registration import Registration
+from oac_blocks.companion.registration import register as add_to_configuration
+from oac_blocks.companion.registration import unregister as take_from_configuration
 from oac_blocks.record.options import MOST_MB, Record, RecordMb
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
@@ -50,7 +55,7 @@ def companion(
 
     Example: oac-blocks companion fsk_mv_link
     """
-    from oac_blocks.companion import application
+    from oac_blocks.companion.program import application
 
     try:
         raise typer.Exit(application([_flowgraph_file(name) for name in flowgraphs or []]).run([]))
@@ -84,6 +89,55 @@ def flows() -> None:
     width = max(len(file.stem) for file in files)
     for file in files:
         typer.echo(f"{file.stem:<{width}}  {file}")
+
+
+@app.command()
+def register(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
+    """Make a plain gnuradio-companion find the blocks and flowgraphs of gr-oac, for this user.
+
+    The folder of the blocks is added to GNU Radio's config.conf, and the flowgraphs to File > Open Recent. If the
+    Python that runs Companion has no oac_blocks, the user's site-packages get a link to this one. All else stays.
+    The exit status is 1 if flowgraphs with our blocks would not run all the same; the output then says what is missing.
+
+    Example: oac-blocks register
+    """
+    registration = _changed("register", add_to_configuration, as_json)
+    if not as_json:
+        typer.echo(f"blocks      {BLOCKS}, in {registration.config}")
+        typer.echo(
+            f"flowgraphs  {len(registration.flowgraphs)} in File > Open Recent; all are in {FLOWGRAPHS.resolve()}"
+        )
+        link = f", by the link {registration.link}" if registration.link else ""
+        if not registration.problem:
+            typer.echo(f"Python      {registration.python} runs Companion and imports the blocks{link}")
+            for name, error in registration.unusable.items():
+                typer.echo(f"            but does not run {name} ({error}): `oac-blocks companion {name}` does")
+            typer.echo("Start gnuradio-companion anew. `oac-blocks unregister` takes all of it back.")
+    if registration.problem:
+        typer.echo(f"oac-blocks register: {registration.problem}", err=True)
+        raise typer.Exit(1)
+
+
+@app.command()
+def unregister(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
+    """Take back what `oac-blocks register` added to the user's configuration, and nothing else.
+
+    Example: oac-blocks unregister
+    """
+    registration = _changed("unregister", take_from_configuration, as_json)
+    if not as_json:
+        typer.echo(f"{registration.config} names no blocks of gr-oac")
+
+
+def _changed(command: str, change: Callable[[], Registration], as_json: bool) -> Registration:
+    try:
+        registration = change()
+    except RegistrationError as error:
+        typer.echo(f"oac-blocks {command}: {error}", err=True)
+        raise typer.Exit(1) from None
+    if as_json:
+        typer.echo(json.dumps(registration.to_dict()))
+    return registration
 
 
 @app.command()

@@ -18,7 +18,7 @@ from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
-from oac_blocks.companion import application
+from oac_blocks.companion.program import application
 
 ROOT = Path(__file__).resolve().parents[2]
 FLOWS = ROOT / "grc_flows"

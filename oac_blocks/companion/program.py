@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-PACKAGE = Path(__file__).resolve().parent
-BLOCKS = PACKAGE / "grc"
-FLOWGRAPHS = PACKAGE / "flowgraphs"
+from oac_blocks.companion.places import BLOCKS, FLOWGRAPHS
 
 
 def programs_folder() -> Path:
