@@ -5,6 +5,8 @@ PYTHON_BIN := .venv/bin/python
 # Three workers keep two cores busy: a third of the time of the tests is waiting, for other processes and for deadlines.
 PYTEST_OPTIONS := -n 3 --dist worksteal
 PYTEST := $(PYTHON_BIN) -m pytest $(PYTEST_OPTIONS)
+# The tests of what works without GNU Radio. Those among them that need it are left out where it is not installed.
+NUMPY2_TESTS := tests/dsp tests/loop tests/rounds tests/calibration tests/fl_app
 # Threads of a BLAS for small matrices only take turns with the blocks' own, and with other tests.
 export OPENBLAS_NUM_THREADS ?= 1
 # The tests start some hundred programs: compile our modules once, not in each of them.
@@ -19,10 +21,10 @@ SEED ?= 1
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test test-all test-repeat soak lint check companion bench bench-compare docs train clean
+.PHONY: help setup test test-all test-numpy2 test-repeat soak lint check companion bench bench-compare docs train clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: ## install what is missing: GNU Radio from apt, Python packages into .venv
 	@bash scripts/setup.sh
@@ -30,8 +32,14 @@ setup: ## install what is missing: GNU Radio from apt, Python packages into .ven
 test: setup ## run the tests, without the slow ones
 	$(PYTEST) -m "not slow" $(ARGS)
 
-test-all: setup ## run all tests, the slow ones too
+test-all: setup ## run all tests, the slow ones too; then test-numpy2
 	$(PYTEST) $(ARGS)
+	@$(MAKE) --no-print-directory test-numpy2
+
+# PYTHONPATH would come before the packages of this environment, those of the user before its NumPy.
+test-numpy2: setup ## run the tests that need no GNU Radio under NumPy 2, in an environment of their own
+	@bash scripts/setup.sh numpy2
+	env -u PYTHONPATH PYTHONNOUSERSITE=1 .cache/numpy2/bin/python -m pytest $(PYTEST_OPTIONS) -m "not slow" $(NUMPY2_TESTS) $(ARGS)
 
 # Every second run has busy loops beside it, one for each core. A stopped series goes on when it is called again.
 test-repeat: setup ## run the tests N times and count the failures of each test, as in: make test-repeat N=10

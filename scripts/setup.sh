@@ -5,17 +5,41 @@
 # Once a run has finished, later ones return at once, until the recipe (this file, pyproject.toml, constraints.txt)
 # changes or a part goes missing.
 #
+#   scripts/setup.sh          .venv, which sees the system's GNU Radio, with the NumPy that this GNU Radio needs
+#   scripts/setup.sh numpy2   .cache/numpy2, which does not see it, with NumPy 2; for `make test-numpy2`
+#
 #   PYTHON=/path/to/python3   try this interpreter first when looking for the one that has GNU Radio
 #   OAC_SKIP_APT=1            leave the system's packages alone (GNU Radio is there already, built by hand or by conda)
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$root"
-venv=$root/.venv
+mkdir -p .cache
+path_of_gnuradio=${PYTHONPATH-}
+case ${1:-} in
+    '')
+        venv=$root/.venv venv_options=(--system-site-packages) constraints=constraints.txt extras=dev,pluto
+        modules=gnuradio,numpy,torch,pytest,oac_blocks
+        check='import gnuradio.gr, numpy, scipy, torch
+assert numpy.__version__ < "2", f"GNU Radio from apt needs numpy < 2, and this is {numpy.__version__}"'
+        ;;
+    numpy2)
+        venv=$root/.cache/numpy2 venv_options=() constraints=.cache/constraints-numpy2.txt extras=dev
+        modules=numpy,torch,pytest,oac_blocks
+        unset PYTHONPATH # what it names would come before the packages of this environment
+        # The version that the tests ran with, in place of the one for apt's GNU Radio.
+        sed 's/^numpy==.*/numpy==2.4.6/' constraints.txt >"$constraints.$$" && mv "$constraints.$$" "$constraints"
+        check='import numpy, scipy, torch, importlib.util
+assert numpy.__version__ > "2", f"the tests need NumPy 2, and this is {numpy.__version__}"
+assert not importlib.util.find_spec("gnuradio"), "this environment must not see GNU Radio"'
+        ;;
+    *) printf 'setup: %s is no environment; there is numpy2, or none for .venv\n' "$1" >&2 && exit 2 ;;
+esac
 python=$venv/bin/python
 log=$root/.cache/setup.log
 
-required=(gnuradio gir1.2-gtk-3.0 gir1.2-pango-1.0 iproute2 libiio0 libiio-utils python3-venv xauth xvfb)
+# Companion's own Python needs scipy for the blocks: `oac-blocks register`.
+required=(gnuradio gir1.2-gtk-3.0 gir1.2-pango-1.0 iproute2 libiio0 libiio-utils python3-scipy python3-venv xauth xvfb)
 optional=(dataset-fashion-mnist chromium chromium-driver)
 
 # Packages in the user's home would satisfy pip and be gone for the next user of the machine.
@@ -64,7 +88,7 @@ ready() {
     [[ -e $stamp && -z $(missing_packages "${required[@]}") ]] || return 1
     # Looking the packages up is enough, and far quicker than importing them.
     "$python" -c 'import importlib.util as u, sys
-sys.exit(not all(map(u.find_spec, ("gnuradio", "numpy", "torch", "pytest", "oac_blocks"))))' 2>/dev/null
+sys.exit(not all(map(u.find_spec, sys.argv[1].split(","))))' "$modules" 2>/dev/null
 }
 
 apt_get=(env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 apt-get -q -y -o DPkg::Lock::Timeout=300)
@@ -103,7 +127,7 @@ find_interpreter() { # prints the interpreter that has GNU Radio; the first pyth
         "$(type -P python3 || true)"; do
         command -v "$candidate" >/dev/null || continue
         # A venv's own interpreter would make a venv that does not see the first one's packages.
-        "$candidate" -c 'import gnuradio.gr, sys
+        PYTHONPATH=$path_of_gnuradio "$candidate" -c 'import gnuradio.gr, sys
 sys.exit("in a venv") if sys.prefix != sys.base_prefix else print(sys.executable)' 2>/dev/null && return
     done
     return 1
@@ -111,32 +135,32 @@ sys.exit("in a venv") if sys.prefix != sys.base_prefix else print(sys.executable
 
 make_venv() { # make_venv INTERPRETER
     # The line that venv itself writes down tells interpreter, kind and place at once.
-    if grep -sqxF "command = $1 -m venv --system-site-packages $venv" "$venv/pyvenv.cfg" &&
+    local command=("$1" -m venv "${venv_options[@]}" "$venv")
+    if grep -sqxF "command = ${command[*]}" "$venv/pyvenv.cfg" &&
         "$python" -m pip --version >/dev/null 2>&1; then
         return
     fi
     rm -rf "$venv"
-    step "making .venv with $1" "is there room on the disk? Otherwise: rm -rf .venv and run make again" \
-        "$1" -m venv --system-site-packages "$venv"
+    step "making ${venv#"$root/"} with $1" "is there room on the disk? Otherwise: rm -rf $venv and run make again" \
+        "${command[@]}"
 }
 
 install_python_packages() {
-    local pip=("$python" -m pip install --constraint constraints.txt)
+    local pip=("$python" -m pip install --constraint "$constraints")
     local advice="check the network connection and the room on the disk (df -h .), then run make again;
-    if the lines above name a package that does not fit, rm -rf .venv first"
+    if the lines above name a package that does not fit, rm -rf $venv first"
     # torch goes first: with it in place, nothing that follows asks for another build of it. The two others build our own
     # package below; setuptools would otherwise use the system's packaging, which is too old for it.
     step "installing torch (the largest download)" "$advice" "${pip[@]}" setuptools packaging torch
     step "installing torchvision" "$advice" "${pip[@]}" torchvision
     # Built with the pinned setuptools above instead of whatever a build environment of its own would fetch.
     step "installing the rest of the Python packages" "$advice" \
-        "${pip[@]}" --no-build-isolation --editable '.[dev,pluto]'
+        "${pip[@]}" --no-build-isolation --editable ".[$extras]"
 }
 
 stamp=$venv/.setup-$(recipe_hash)
 ready && exit
 
-mkdir -p "$(dirname "$log")"
 exec 9<pyproject.toml
 flock -n 9 || { say "waiting for another set-up of this folder" && flock 9; }
 ready && exit
@@ -148,8 +172,6 @@ interpreter=$(find_interpreter) || fail "no python3 on this machine has GNU Radi
     "install GNU Radio 3.10 (Debian, Ubuntu: apt-get install gnuradio), or name its interpreter: PYTHON=/path make setup"
 make_venv "$interpreter"
 install_python_packages
-step "checking" "rm -rf .venv and run make again" "$python" -c '
-import gnuradio.gr, numpy, scipy, torch
-assert numpy.__version__ < "2", f"GNU Radio needs numpy < 2, and this is {numpy.__version__}"'
+step "checking" "rm -rf $venv and run make again" "$python" -c "$check"
 touch "$stamp"
 say "done"

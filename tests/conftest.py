@@ -2,6 +2,7 @@
 """Set up every test: one thread per library, no window, no deadline on a busy machine."""
 
 import gc
+import importlib.util
 import os
 import shutil
 import signal
@@ -25,6 +26,17 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 # that: none of them would end at Ctrl-C.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Where there is no GNU Radio (`make test-numpy2`), the tests that run blocks or flowgraphs are left out. Others that need
+# it for a few of their cases skip these.
+NEED_GNU_RADIO = (
+    "bench",
+    "blocks",
+    "fl_app/air/live/test_gnuradio.py",
+    "fl_app/cli/test_radio_command.py",
+    "fl_app/link/radio",
+)
+collect_ignore = [] if importlib.util.find_spec("gnuradio") else list(NEED_GNU_RADIO)
 
 # pytest-timeout sets the time limits. In CI the examples are the same in every run, so that a failure repeats.
 settings.register_profile("gr-oac", deadline=None, derandomize=bool(os.environ.get("CI")))

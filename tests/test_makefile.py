@@ -19,8 +19,8 @@ echo "$*" | head -n 1 >> "$CALLS"
 if [[ -n $FAIL_AT && $* == *"$FAIL_AT"* ]]; then echo "no route to anywhere" >&2; exit 1; fi
 case "$1 $2 $3" in
     "-m venv "*)
-        mkdir -p "$4/bin" && cp "$0" "$4/bin/python"
-        echo "command = $0 $*" > "$4/pyvenv.cfg" ;;
+        mkdir -p "${@: -1}/bin" && cp "$0" "${@: -1}/bin/python"
+        echo "command = $0 $*" > "${@: -1}/pyvenv.cfg" ;;
     "-c "*gnuradio.gr*print*) echo "$0" ;;
 esac
 """
@@ -57,11 +57,11 @@ class Tree:
         }
         return clean | stand_ins | more
 
-    def setup(self, **environment: str) -> subprocess.CompletedProcess:
+    def setup(self, *words: str, **environment: str) -> subprocess.CompletedProcess:
         """Run set-up anew; ``calls`` then has this run's calls of the interpreter."""
         self.calls_file.write_text("")
         return subprocess.run(
-            ["bash", self.root / "scripts" / "setup.sh"],
+            ["bash", self.root / "scripts" / "setup.sh", *words],
             env=self.environment(**environment),
             capture_output=True,
             text=True,
@@ -93,6 +93,7 @@ def test_help_lists_every_target():
         "setup",
         "test",
         "test-all",
+        "test-numpy2",
         "test-repeat",
         "lint",
         "check",
@@ -109,6 +110,48 @@ def test_setup_installs_torch_then_torchvision_then_the_project(tree):
     assert [line.split()[-1] for line in tree.installs] == ["torch", "torchvision", ".[dev,pluto]"]
     assert all("--constraint constraints.txt" in line for line in tree.installs)
     assert len(tree.stamps) == 1
+
+
+def test_numpy_2_has_an_environment_that_does_not_see_gnu_radio(tree):
+    assert tree.setup("numpy2").returncode == 0
+    venv = tree.root / ".cache" / "numpy2"
+    assert f"-m venv {venv}\n" in (venv / "pyvenv.cfg").read_text(), "without --system-site-packages"
+    assert [line.split()[-1] for line in tree.installs] == ["torch", "torchvision", ".[dev]"]
+    pinned = tree.root / ".cache" / "constraints-numpy2.txt"
+    assert all(f"--constraint {pinned.relative_to(tree.root)}" in line for line in tree.installs)
+    pins = [line for line in pinned.read_text().splitlines() if line.startswith("numpy==")]
+    assert len(pins) == 1
+    assert pins[0].startswith("numpy==2.")
+    others = (tree.root / "constraints.txt").read_text().splitlines()
+    assert set(pinned.read_text().splitlines()) - set(others) == set(pins), "all else is as in the tested environment"
+    tree.calls_file.write_text("")
+    assert tree.setup("numpy2").stdout == "", "it is skipped once it has finished"
+    assert tree.setup().returncode == 0
+    assert len(tree.installs) == 3, ".venv is another one"
+
+
+def test_an_environment_that_is_unknown_is_refused(tree):
+    run = tree.setup("numpy3")
+    assert run.returncode == 2
+    assert "numpy3 is no environment" in run.stderr
+
+
+def test_all_tests_run_under_numpy_2_as_well():
+    def plan(target):
+        command = ["make", "-n", target]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    assert ".cache/numpy2/bin/python -m pytest" in plan("test-all")
+    folders = re.findall(r"tests/\S+", plan("test-numpy2").split(" -m pytest ")[-1])
+    assert {"tests/dsp", "tests/loop", "tests/rounds", "tests/calibration", "tests/fl_app"} <= set(folders)
+    assert all((ROOT / folder).is_dir() for folder in folders)
+
+
+def test_what_is_left_out_without_gnu_radio_is_there():
+    from tests import conftest
+
+    assert conftest.NEED_GNU_RADIO
+    assert [name for name in conftest.NEED_GNU_RADIO if not (ROOT / "tests" / name).exists()] == []
 
 
 def test_setup_is_skipped_once_it_has_finished(tree):

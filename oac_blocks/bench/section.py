@@ -15,6 +15,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
+from oac_blocks.dsp.checks import shown
 from oac_blocks.errors import OacError
 from oac_blocks.plugins import Registry
 
@@ -133,10 +134,10 @@ def explain(location: Sequence[str], fault: Mapping[str, Any], sections: Mapping
     value = fault["input"]
     if fault["type"] == "literal_error":
         allowed = fault["ctx"]["expected"].replace(" or ", ", ").replace("'", "").split(", ")
-        return f"[{section}] {key} = {value!r}: {nearest(str(value), allowed)}"
+        return f"[{section}] {key} = {shown(value)}: {nearest(str(value), allowed)}"
     if fault["type"] == "value_error":
-        return f"[{section}] {key} = {value!r}: {fault['ctx']['error']}"
-    return f"[{section}] {'.'.join(keys)} = {value!r}: {_ask(fault['msg'])}"
+        return f"[{section}] {key} = {shown(value)}: {fault['ctx']['error']}"
+    return f"[{section}] {'.'.join(keys)} = {shown(value)}: {_ask(fault['msg'])}"
 
 
 def nearest(given: str, allowed: Sequence[str]) -> str:

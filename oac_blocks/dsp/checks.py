@@ -20,14 +20,19 @@ def require(ok: bool, name: str, value: object, allowed: str) -> None:
         raise ValueError(f"{name} must be {allowed}, got {value}")
 
 
+def shown(value: object) -> str:
+    """Return a value as Python writes it; a number of numpy's as a plain one (``2.5``, not ``np.float64(2.5)``)."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
 def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     """Return ``value`` as an int in [low, high]; floats and booleans are refused."""
     allowed = f"an integer >= {low}" if high is None else f"an integer from {low} to {high}"
     try:
         number = operator.index(value)
     except TypeError:
-        raise ValueError(f"{name} must be {allowed}, got {value!r}") from None
-    require(not isinstance(value, bool | np.bool_), name, repr(value), allowed)
+        raise ValueError(f"{name} must be {allowed}, got {shown(value)}") from None
+    require(not isinstance(value, bool | np.bool_), name, shown(value), allowed)
     require(number >= low and (high is None or number <= high), name, number, allowed)
     return number
 
@@ -40,7 +45,7 @@ def real(name: str, value: Any, low: float = -math.inf, high: float = math.inf, 
     if not math.isinf(high):
         allowed += f" and <= {high:g}"
     # float() would also accept "1e6" and True.
-    require(isinstance(value, Real) and not isinstance(value, bool), name, repr(value), allowed)
+    require(isinstance(value, Real) and not isinstance(value, bool), name, shown(value), allowed)
     number = float(value)
     inside = low <= number <= high and not (open_low and number == low)
     require(math.isfinite(number) and inside, name, number, allowed)

@@ -82,7 +82,7 @@ def test_fading_is_not_followed():
         it.round()
         gains.append([view.gain_db for view in it.loop.clients])
     # The mean of 16 exponential powers has a standard deviation of 1.1 dB, a single one of 5.6 dB.
-    assert np.std(np.array(gains)[50:].ptp(axis=1)) < 2.0
+    assert np.std(np.ptp(gains[50:], axis=1)) < 2.0
     assert max(np.abs(np.diff(gains, axis=0)).max(axis=0)) <= SETTINGS.gain_step_db + 1e-9
 
 

@@ -53,7 +53,7 @@ def test_phase_only_inversion_is_equation_7():
     link = channel.Link(fading="rayleigh", gain_db=10 * np.log10(4 / np.pi))  # so that E|h| = 1, the paper's mu_c
     scale, snr_db = analog.common_scale(1.0), 3.0
     received = np.array([receive(entries, "phase", snr_db, scale, rng, [link] * n_clients)[0] for _ in range(rounds)])
-    g = entries[:, 0]
+    g = entries[:, 0].astype(np.float64)
     fading_variance = (4 / np.pi - 1) * np.sum(g**2) / n_clients**2
     noise_variance = 10 ** (-snr_db / 10) / (2 * scale**2) / n_clients**2
     # Within a round all entries see the same flat gains: the round's mean shows the fading, the rest is noise.

@@ -73,7 +73,7 @@ def test_the_order_of_the_participants_does_not_matter(settings):
     air, clients, order = make_air(settings, 5, 0), np.array([4, 0, 2]), [2, 0, 1]
     straight = air.uplink(payload, clients, 1).received
     turned = air.uplink(payload[order], clients[order], 1).received
-    assert turned == pytest.approx(straight, abs=1e-5 * np.abs(straight).max())
+    assert turned == pytest.approx(straight, abs=1e-5 * float(np.abs(straight).max()))
 
 
 def test_silence_is_survived(settings):

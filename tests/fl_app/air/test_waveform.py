@@ -48,7 +48,7 @@ def test_undisturbed_entries_arrive_exactly(perfect, k, n_clients, limit, invers
     g = np.random.default_rng(k).normal(0, 1e-3, (n_clients, k)).astype(np.float32)
     air = make_air(AirSettings(mode="analog", **perfect, max_burst_symbols=limit, inversion=inversion), n_clients, 0)
     received = air.uplink(g, np.arange(n_clients), 0).received
-    assert received == pytest.approx(g.mean(axis=0), abs=1e-3 * np.abs(g).max())
+    assert received == pytest.approx(g.mean(axis=0), abs=1e-3 * float(np.abs(g).max()))
     assert relative_error(received, g) < 1e-5 * n_clients
 
 

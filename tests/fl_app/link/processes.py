@@ -122,12 +122,13 @@ class Site:
 
 
 def voter_code(endpoint, number, before="lambda t: None", radio=None):
+    bench = "" if radio is None else "from fl_app.link.radio_bench import OwnRadio"  # it needs GNU Radio
     own_radio = "None" if radio is None else f"OwnRadio({radio!r}, {number})"
     return f"""
 import os, signal, time
 from fl_app.link.caller import Caller
 from fl_app.link.client import Client
-from fl_app.link.radio_bench import OwnRadio
+{bench}
 from fl_app.link.trainer import RandomVoter
 caller = Caller({number}, hand_to_radio={own_radio})
 print(Client({endpoint!r}, caller, RandomVoter({number}, {before})).run(60), flush=True)
