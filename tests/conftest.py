@@ -27,8 +27,8 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Where there is no GNU Radio (`make test-numpy2`), the tests that run blocks or flowgraphs are left out. Others that need
-# it for a few of their cases skip these.
+# Where there is no GNU Radio (`make test-numpy2`), the tests that run blocks or flowgraphs are left out. Others that
+# need it for a few of their cases skip these.
 NEED_GNU_RADIO = (
     "bench",
     "blocks",

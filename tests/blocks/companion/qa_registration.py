@@ -159,8 +159,8 @@ def test_a_companion_whose_python_lacks_what_the_blocks_need_is_told_of(home, mo
     assert "does not say which Python runs it" in refusal("register")
 
 
-# Ends the program once some votes have gone through the blocks, and prints what came of them. Qt is not always gone when
-# its widgets are: the program leaves it behind.
+# Ends the program once some votes have gone through the blocks, and prints what came of them. It does not wait for Qt,
+# which is not always gone when its widgets are.
 SNIPPET = """\
 import os
 def look():
