@@ -150,7 +150,7 @@ def test_the_image_is_made_by_what_is_there():
 IMPORT_NAMES = {
     "pyadi-iio": "adi", "pylibiio": "iio", "mlflow-skinny": "mlflow", "pyzmq": "zmq",
 }  # fmt: skip
-# What pydantic brings, what comes with GNU Radio, and what is used where users have it (run.frame() needs pandas).
+# What pydantic brings, what comes with GNU Radio, and what is used where users have it (to_pandas).
 FROM_ELSEWHERE = {"annotated_types", "gnuradio", "pmt", "gi", "PyQt5", "pandas"}
 
 

@@ -8,13 +8,28 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from oac_blocks.companion.places import BLOCKS, FLOWGRAPHS
+from oac_blocks.companion.places import BLOCKS, FLOWGRAPHS, PACKAGE
 
 
 def programs_folder() -> Path:
     """Return the folder of the programs that Companion generates from the flowgraphs of this project."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "gr-oac" / "flowgraphs"
+
+
+def documentation_url(doc_url: str) -> str:
+    """Return where a page of the documentation is on this machine, as a URL; nothing if it is not here.
+
+    Parameters
+    ----------
+    doc_url
+        The page below the documentation's start, as block descriptions name it: ``blocks.html#trigger-source``.
+    """
+    page, _, anchor = doc_url.partition("#")
+    built, source = PACKAGE.parent / "site" / page, (PACKAGE.parent / "docs" / page).with_suffix(".md")
+    if built.is_file():
+        return f"{built.as_uri()}#{anchor}"
+    return source.as_uri() if source.is_file() else ""
 
 
 def application(files: Sequence[str | Path] = ()) -> Any:
@@ -46,6 +61,7 @@ def application(files: Sequence[str | Path] = ()) -> Any:
             f"{os.environ.get('DISPLAY', 'not set')}: run it on a desktop, or with ssh -X"
         )
     from gnuradio import gr
+    from gnuradio.grc.core import schema_checker
     from gnuradio.grc.core.generator import Generator
     from gnuradio.grc.gui.Platform import Platform  # before Application: the two import each other's parts
 
@@ -59,6 +75,13 @@ def application(files: Sequence[str | Path] = ()) -> Any:
                 output_folder = str(programs_folder())
             return Generator(flow_graph, output_folder)
 
+        def load_block_description(self, data: dict[str, Any], file_path: str) -> None:
+            if Path(file_path).parent == BLOCKS and "doc_url" in data:
+                data = {**data, "doc_url": documentation_url(data["doc_url"])}
+            super().load_block_description(data, file_path)
+
+    # GNU Radio before 3.10.9 has no link to the documentation, and would warn of the unknown key in each description.
+    schema_checker.BLOCK_SCHEME.setdefault("doc_url", schema_checker.BLOCK_SCHEME["documentation"])
     version = (gr.major_version(), gr.api_version(), gr.minor_version())
     platform = OacPlatform(version=gr.version(), version_parts=version, prefs=gr.prefs(), install_prefix=gr.prefix())
     platform.build_library()

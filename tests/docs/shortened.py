@@ -57,7 +57,7 @@ class Rule:
 
 RULES = (
     # Targets that take minutes or open a window: make must know them; other tests and CI run what is behind them.
-    Rule(r"make (test|check|docs|bench|companion|soak|test-repeat)\b", "-n", replace=(IN_THE_CHECKOUT,)),
+    Rule(r"make (setup|test|check|docs|bench|companion|soak|test-repeat|test-numpy2)\b", "-n", replace=(IN_THE_CHECKOUT,)),
     Rule(r"make help", replace=(IN_THE_CHECKOUT,)),
     Rule(r"make train", f"ARGS='{SHORT_RUN} --out {{folder}}/by-make'", "README.md", replace=(IN_THE_CHECKOUT,)),
     Rule(r"make train", "-n", replace=(IN_THE_CHECKOUT,)),  # the README's runs
@@ -120,6 +120,8 @@ RULES = (
     Rule(r"oac-calibrate (probe|report)\b"),
     Rule(r"oac-blocks loopback", "--rounds 3"),
     Rule(r"oac-blocks (path|flows|replay)\b"),
+    # They change files in the reader's home.
+    Rule(r"oac-blocks (register|unregister)\b", replace=((r"^", "HOME='{folder}' "),)),
 )
 # What the tests change in a file that a page shows.
 IN_FILES = (

@@ -6,8 +6,11 @@ import inspect
 
 import pytest
 import yaml
+from gnuradio.grc.core import schema_checker
+from markdown.extensions.toc import slugify
 
-from tests.blocks.companion.companion_core import DESCRIPTIONS, block_with_defaults, platform
+from oac_blocks.companion.program import documentation_url
+from tests.blocks.companion.companion_core import DESCRIPTIONS, ROOT, block_with_defaults, platform
 
 FILES = sorted(DESCRIPTIONS.glob("*.block.yml"))
 every_description = pytest.mark.parametrize("file", FILES, ids=lambda file: file.name.removesuffix(".block.yml"))
@@ -32,6 +35,25 @@ def test_users_find_it_and_its_texts(file):
     assert description["category"] == "[OAC]"
     assert len(description["documentation"]) > 100
     assert all(parameter["label"] and "default" in parameter for parameter in description.get("parameters", []))
+
+
+@every_description
+def test_its_documentation_has_a_place_on_the_page_of_blocks(file):
+    """A page below the start of the documentation; GNU Radio before 3.10.9 passes the key over."""
+    description = yaml.safe_load(file.read_text())
+    assert description["doc_url"] == f"blocks.html#{slugify(description['label'], '-')}"
+    assert f"\n### {description['label']}\n" in (ROOT / "docs" / "blocks.md").read_text()
+    checker = schema_checker.Validator(schema_checker.BLOCK_SCHEME)
+    assert checker.run(description)
+    assert {message.type for message in checker.messages} <= {"warn"}
+
+
+def test_the_page_of_blocks_is_on_this_machine_in_a_checkout():
+    """As it was built, if it was, else its source."""
+    page = documentation_url("blocks.html#trigger-source")
+    built = ROOT / "site" / "blocks.html"
+    assert page == (f"{built.as_uri()}#trigger-source" if built.is_file() else (ROOT / "docs" / "blocks.md").as_uri())
+    assert documentation_url("no_such_page.html#x") == ""
 
 
 @every_description

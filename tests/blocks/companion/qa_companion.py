@@ -31,6 +31,7 @@ def test_run_asks_for_no_terminal_and_leaves_no_program_beside_the_flowgraph(tmp
     flow = FLOWS / "oac_client_pluto.grc"
     ran = call("env", "-u", "XDG_CACHE_HOME", "xvfb-run", "-a", sys.executable, driver, flow, home=tmp_path)
     assert ran.returncode == 0, ran.stderr
+    assert "doc_url" not in ran.stderr, "a warning for each block"
     seen = json.loads(ran.stdout.splitlines()[-1])
     assert seen["dialogs"] == []
     program = tmp_path / ".cache" / "gr-oac" / "flowgraphs" / "oac_client_pluto.py"

@@ -15,6 +15,8 @@ from tests.support.polling import DEADLINE_SECONDS, until
 from tests.support.processes import FL_APP, assert_all_end, family_of, is_running
 from tests.support.radios import assert_as_found
 
+pytest.importorskip("gnuradio")
+
 CLIENTS, K = 2, 500
 FORM_64 = {"fft_size": 64, "cp_samples": 16, "active_subcarriers": 48, "dc_nulls": 4, "sample_rate_hz": 1e6}
 
