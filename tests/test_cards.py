@@ -146,6 +146,18 @@ def test_the_image_is_made_by_what_is_there():
     assert ".venv" in (ROOT / ".dockerignore").read_text().splitlines()
 
 
+def test_the_guide_for_contributors_names_what_is_there():
+    """Paths between back quotes; NAME and `*` stand for names of one's own."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    roots = {path.name for path in ROOT.iterdir()} - {
+        "runs",
+        ".cache",
+    }  # of runs and environments, not of the repository
+    named = {word for word in re.findall(r"`([\w./-]+)`", text) if word.split("/")[0] in roots and "NAME" not in word}
+    assert len(named) > 40
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
 # Packages and the names that they are imported by, where these differ.
 IMPORT_NAMES = {
     "pyadi-iio": "adi", "pylibiio": "iio", "mlflow-skinny": "mlflow", "pyzmq": "zmq",

@@ -57,7 +57,7 @@ class Rule:
 
 RULES = (
     # Targets that take minutes or open a window: make must know them; other tests and CI run what is behind them.
-    Rule(r"make (setup|test|check|docs|bench|companion|soak|test-repeat|test-numpy2)\b", "-n", replace=(IN_THE_CHECKOUT,)),
+    Rule(r"make (setup|test|check|docs|bench|companion|soak)\b", "-n", replace=(IN_THE_CHECKOUT,)),
     Rule(r"make help", replace=(IN_THE_CHECKOUT,)),
     Rule(r"make train", f"ARGS='{SHORT_RUN} --out {{folder}}/by-make'", "README.md", replace=(IN_THE_CHECKOUT,)),
     Rule(r"make train", "-n", replace=(IN_THE_CHECKOUT,)),  # the README's runs

@@ -10,7 +10,7 @@ from gnuradio.grc.core import schema_checker
 from markdown.extensions.toc import slugify
 
 from oac_blocks.companion.program import documentation_url
-from tests.blocks.companion.companion_core import DESCRIPTIONS, ROOT, block_with_defaults, platform
+from tests.blocks.companion.companion_core import DESCRIPTIONS, FLOWS, ROOT, block_with_defaults, platform
 
 FILES = sorted(DESCRIPTIONS.glob("*.block.yml"))
 every_description = pytest.mark.parametrize("file", FILES, ids=lambda file: file.name.removesuffix(".block.yml"))
@@ -46,6 +46,13 @@ def test_its_documentation_has_a_place_on_the_page_of_blocks(file):
     checker = schema_checker.Validator(schema_checker.BLOCK_SCHEME)
     assert checker.run(description)
     assert {message.type for message in checker.messages} <= {"warn"}
+
+
+@every_description
+def test_it_has_a_place_in_a_flowgraph(file):
+    name = file.name.removesuffix(".block.yml")
+    flowgraphs = [yaml.safe_load(flowgraph.read_text()) for flowgraph in FLOWS.glob("*.grc")]
+    assert any(block["id"] == name for flowgraph in flowgraphs for block in flowgraph["blocks"])
 
 
 def test_the_page_of_blocks_is_on_this_machine_in_a_checkout():
