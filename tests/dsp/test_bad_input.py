@@ -7,6 +7,7 @@ import pytest
 from oac_blocks.dsp import Numerology, analog, bounds, channel, frame, fsk_mv, ofdm, preamble
 from oac_blocks.dsp.channel import noise
 from oac_blocks.dsp.channel.fading import DelayProfile
+from oac_blocks.dsp.checks import integer, real
 
 NUM = Numerology()
 RNG = np.random.default_rng(0)
@@ -126,3 +127,12 @@ def test_bad_input_is_named(case):
     message = str(caught.value)
     assert message.startswith(name)
     assert value in message
+
+
+@pytest.mark.parametrize(
+    ("check", "value", "said"), [(integer, np.float64(2.5), "2.5"), (real, np.bool_(True), "True")]
+)
+def test_a_number_of_numpy_is_shown_as_a_plain_one(check, value, said):
+    """NumPy 2 writes np.float64(2.5), which nobody has typed."""
+    with pytest.raises(ValueError, match=rf"k must be .*, got {said}$"):
+        check("k", value, 0)
