@@ -6,7 +6,7 @@ PYTHON_BIN := .venv/bin/python
 PYTEST_OPTIONS := -n 3 --dist worksteal
 PYTEST := $(PYTHON_BIN) -m pytest $(PYTEST_OPTIONS)
 # The tests of what works without GNU Radio. Those among them that need it are left out where it is not installed.
-NUMPY2_TESTS := tests/dsp tests/loop tests/rounds tests/calibration tests/fl_app
+NUMPY2_TESTS := tests/dsp tests/loop tests/rounds tests/record tests/calibration tests/fl_app
 # Threads of a BLAS for small matrices only take turns with the blocks' own, and with other tests.
 export OPENBLAS_NUM_THREADS ?= 1
 # The tests start some hundred programs: compile our modules once, not in each of them.

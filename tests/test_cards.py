@@ -162,8 +162,8 @@ def test_the_guide_for_contributors_names_what_is_there():
 IMPORT_NAMES = {
     "pyadi-iio": "adi", "pylibiio": "iio", "mlflow-skinny": "mlflow", "pyzmq": "zmq",
 }  # fmt: skip
-# What pydantic brings, what comes with GNU Radio, and what is used where users have it (to_pandas).
-FROM_ELSEWHERE = {"annotated_types", "gnuradio", "pmt", "gi", "PyQt5", "pandas"}
+# What pydantic and sigmf bring, what comes with GNU Radio, and what is used where users have it (to_pandas).
+FROM_ELSEWHERE = {"annotated_types", "jsonschema", "gnuradio", "pmt", "gi", "PyQt5", "pandas"}
 
 
 def imported():
@@ -194,5 +194,5 @@ def test_every_import_is_of_a_package_that_is_asked_for():
 def test_the_set_up_for_tests_has_what_the_extras_need():
     """All but what the tests skip where it is missing."""
     dev = names_of(PROJECT["optional-dependencies"]["dev"])
-    for extra in ("ray", "tensorboard", "web"):
+    for extra in ("ray", "record", "tensorboard", "web"):
         assert names_of(PROJECT["optional-dependencies"][extra]) <= dev
