@@ -85,6 +85,26 @@ def test_the_command_line_starts_without_what_few_commands_need():
     }
 
 
+def test_the_compiler_is_loaded_by_streams_alone():
+    """Blocks, channels for bursts and the waveform air do without it, and a stream loads it when it is made."""
+    tell = """
+import importlib, json, sys
+for name in sys.argv[1].split():
+    importlib.import_module(name)
+before = "numba" in sys.modules
+importlib.import_module("oac_blocks.dsp.receive.trigger_search").TriggerSearch()
+print(json.dumps([before, "numba" in sys.modules]))
+"""
+    names = (
+        "oac_blocks.dsp.preamble oac_blocks.dsp.channel oac_blocks.dsp.channel.streaming_channel"
+        " oac_blocks.dsp.receive.server_stream oac_blocks.blocks.client_transceiver"
+        " oac_blocks.blocks.broadcast_channel oac_blocks.radio.virtual.air.mixer fl_app.air.simulation.waveform"
+    )
+    run = subprocess.run([sys.executable, "-c", tell, names], cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout.splitlines()[-1]) == [False, True]
+
+
 def test_small_models_are_selected_without_the_compiler():
     """It takes half a second to load, which selection in a small model never wins back."""
     tell = """

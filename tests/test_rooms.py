@@ -65,6 +65,14 @@ def test_gnu_radio_stays_in_its_rooms():
             assert not found, f"{module} imports {found}"
 
 
+def test_the_compiler_has_one_door_and_kernels_have_modules_of_their_own():
+    users = [module for module in modules() if "numba" in {name.partition(".")[0] for name in imports_of(module)}]
+    assert users == ["oac_blocks.dsp.compiled"]
+    for module in modules():
+        if "oac_blocks.dsp.compiled" in imports_of(module):
+            assert module.endswith("kernels"), f"{module} compiles functions; put them into a module of kernels"
+
+
 def test_modules_and_folders_are_small():
     files = [ROOT / name for name in subprocess.check_output(["git", "ls-files", "*.py"], cwd=ROOT, text=True).split()]
     files = [file for file in files if file.is_file()]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl_app.core.pools.compiled import compiled
+from oac_blocks.dsp.compiled import compiled
 
 Words = NDArray[np.uint64]
 

@@ -13,11 +13,14 @@ block.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
 from oac_blocks.dsp.channel.crystal import bounded_ppm, walk_sigma_ppm
 from oac_blocks.dsp.channel.resampling import HOP
+
+_DRAWN_AT_ONCE = 256
 
 
 class RadioClock:
@@ -34,6 +37,7 @@ class RadioClock:
         self._rng = np.random.default_rng(seed)
         self._step_seconds = HOP / sample_rate_hz
         self._max_drift_samples = max_drift_samples
+        self._normals: Iterator[float] = iter(())
         self.ppm = ppm
         self.walk_ppm = walk_ppm  # standard deviation of the rate's random walk after one second, in ppm
         self.lead_samples = 0.0  # C(t) - t at the beginning of the next step
@@ -49,8 +53,15 @@ class RadioClock:
             self.slips += 1
         self.lead_samples = lead + rate * HOP
         if self.walk_ppm:
-            self.ppm = ppm + walk_sigma_ppm(self.walk_ppm, self._step_seconds) * self._rng.standard_normal()
+            self.ppm = ppm + walk_sigma_ppm(self.walk_ppm, self._step_seconds) * self._normal()
         return lead, rate
+
+    def _normal(self) -> float:
+        # The generator draws many numbers in the time of two.
+        if (number := next(self._normals, None)) is None:
+            self._normals = iter(self._rng.standard_normal(_DRAWN_AT_ONCE).tolist())
+            return next(self._normals)
+        return number
 
 
 class UpPath:

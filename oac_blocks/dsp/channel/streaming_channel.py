@@ -41,9 +41,9 @@ import numpy.typing as npt
 from oac_blocks.dsp.channel.front_end import FrontEnd
 from oac_blocks.dsp.channel.multiple_access import Link, Receiver
 from oac_blocks.dsp.channel.resampling import BLOCK, HOP
+from oac_blocks.dsp.channel.sample_history import SampleHistory, Samples
 from oac_blocks.dsp.channel.streaming_link import MAX_ECHO_SAMPLES, Direction, LinkStream
 from oac_blocks.dsp.checks import MAX_PPM, integer, real, require
-from oac_blocks.dsp.sample_history import SampleHistory, Samples
 
 MIN_COHERENCE_SAMPLES = 64
 _UP, _DOWN, _FADING, _CLOCK = range(4)  # branches of a seed: uplink noise, downlink noise, fading and clocks

@@ -18,12 +18,12 @@ from oac_blocks.dsp.channel.fading import impulse_responses
 from oac_blocks.dsp.channel.multiple_access import Link
 from oac_blocks.dsp.channel.radio_clock import DownPath, RadioClock, UpPath
 from oac_blocks.dsp.channel.resampling import BLOCK, GUARD, HOP, delay_blocks, series_length
+from oac_blocks.dsp.channel.sample_history import SampleHistory, Samples
 from oac_blocks.dsp.phasor import phasors
-from oac_blocks.dsp.sample_history import SampleHistory, Samples
 
 Direction = Literal["up", "down"]
 MAX_ECHO_SAMPLES = HOP  # samples that multipath may reach back: into the previous block, no further
-_BLOCKS_AT_ONCE = 37  # blocks in a chunk of 65,536 samples; with fewer, the calls take more time than the cache saves
+_BLOCKS_AT_ONCE = 12  # blocks whose arrays stay in a cache of a megabyte; with fewer, the calls cost more than it saves
 _FROM_MIDDLE = np.arange(HOP, dtype=np.float32) - HOP // 2
 
 
@@ -42,6 +42,9 @@ class LinkStream:
         clock_seed: np.random.SeedSequence,
         fading_seed: np.random.SeedSequence,
     ) -> None:
+        from oac_blocks.dsp.channel import stream_kernels  # here, because it loads the compiler
+
+        self._kernels = stream_kernels
         self._sample_rate_hz = sample_rate_hz
         self._link = link
         clock = RadioClock(link.clock_ppm, link.clock_walk_ppm, sample_rate_hz, max_drift_samples, clock_seed)
@@ -116,9 +119,7 @@ class LinkStream:
                     heard[0] = self._past
                 self._resample(heard[1:], history, places[part], starts[part], rates[part], loud[part])
                 self._past[:], self._past_loud = heard[-1], bool(loud[last - 1])
-                faded = self._fade(heard.reshape(-1), cuts)
-                self._rotate(faded.reshape(-1, HOP), self._turned_blocks + first)
-                out[first * HOP : last * HOP] += faded
+                self._fade(out[first * HOP : last * HOP], heard.reshape(-1), cuts, self._turned_blocks + first)
             else:
                 self._past_loud = False
                 for _ in cuts:
@@ -147,28 +148,26 @@ class LinkStream:
             else:
                 out[rows] = segments[:, GUARD:-GUARD]
 
-    def _fade(self, with_past: Samples, cuts: list[int]) -> Samples:
-        """Apply multipath to all but the first MAX_ECHO_SAMPLES, which are the past; draw new fading at each cut."""
-        samples = len(with_past) - MAX_ECHO_SAMPLES
-        faded = np.empty(samples, np.complex64)
-        term = np.empty(samples, np.complex64)
-        for i, (cut, end) in enumerate(zip([0, *cuts], [*cuts, samples], strict=True)):
+    def _fade(self, out: Samples, with_past: Samples, cuts: list[int], first_block: int) -> None:
+        """Add multipath and rotation of all but the first MAX_ECHO_SAMPLES, the past; draw new fading at each cut."""
+        phases = np.empty(0, np.complex64)
+        if self._link.cfo_hz or self._turns:
+            turns = self._turns_after(self._link, first_block + np.arange(len(out) // HOP))
+            phases = np.exp(2j * np.pi * turns).astype(np.complex64)
+        for i, (cut, end) in enumerate(zip([0, *cuts], [*cuts, len(out)], strict=True)):
             if i:
                 self.redraw()
-            taps = self.impulse_response
-            first = MAX_ECHO_SAMPLES + cut
-            np.multiply(with_past[first : first + end - cut], taps[0], out=faded[cut:end])
-            for delay in np.flatnonzero(taps[1:]) + 1:
-                earlier = with_past[first - delay : first - delay + end - cut]
-                faded[cut:end] += np.multiply(earlier, taps[delay], out=term[cut:end])
-        return faded
-
-    def _rotate(self, rows: Samples, first_block: int) -> None:
-        if not self._link.cfo_hz and not self._turns:
-            return
-        turns = self._turns_after(self._link, first_block + np.arange(len(rows)))
-        rows *= self._turn
-        rows *= np.exp(2j * np.pi * turns).astype(np.complex64)[:, None]
+            response = self.impulse_response
+            delays = np.flatnonzero(response)
+            self._kernels.add_echoes(
+                out[cut:end].view(np.float32),
+                with_past[cut : MAX_ECHO_SAMPLES + end].view(np.float32),
+                response[delays],
+                delays,
+                self._turn.view(np.float32),
+                phases[cut // HOP :],
+                cut % HOP,
+            )
 
     def _turns_after(self, link: Link, blocks: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return the oscillator's phase in turns this many blocks after its frequency was set."""

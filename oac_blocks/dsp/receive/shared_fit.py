@@ -2,7 +2,8 @@
 """Fit several tones over the subcarriers, one for the delay of each client.
 
 Delays are first searched on a grid by one FFT. Gauss-Newton steps then move all delays at once and solve for the
-amplitudes in each step (variable projection). All matrices are N by N for N clients.
+amplitudes in each step (variable projection). All matrices are N by N for N clients, and real: the active subcarriers
+lie symmetric about their middle, from which the tones count their frequency.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class Tones:
     ) -> None:
         self._num, self.shifts, self.window, self.drifts = num, shifts, window, drifts
         self.bins = num.active_bins() - num.fft_size // 2
-        self.omega = 2 * np.pi * self.bins / num.fft_size
+        # A prefactor of a tone belongs to its amplitude, so that frequencies may count from the band's middle.
+        self.middle = np.pi * float(self.bins[0] + self.bins[-1]) / num.fft_size
+        self.omega = 2 * np.pi * self.bins / num.fft_size - self.middle
         self.size = GRID * num.fft_size
         reach = GRID // 2 * self.window
         self.grid = np.arange(-reach, reach + 1)
@@ -60,14 +63,15 @@ class Tones:
 
     def __call__(self, delays: npt.NDArray[np.float64]) -> npt.NDArray[np.complex128]:
         """Return the tones (..., N, active) of delays (..., N): e^{-jwd}, from a table of a few exponentials."""
-        turn = -2j * np.pi * GRID / self.size * delays[..., None]
-        first, run = int(self.bins[0]), math.isqrt(int(self.bins[-1] - self.bins[0])) + 1
-        coarse = np.exp(turn * (first + run * np.arange(run)))
-        fine = np.exp(turn * np.arange(run))
-        table = (coarse[..., :, None] * fine[..., None, :]).reshape(*delays.shape, run * run)
-        half = len(self.bins) // 2
-        second = int(self.bins[half]) - first
-        return np.concatenate((table[..., :half], table[..., second : second + half]), axis=-1)
+        half, turn = len(self.bins) // 2, -1j * delays[..., None]
+        step, run = 2 * np.pi / self._num.fft_size, math.isqrt(half - 1) + 1
+        coarse = np.exp(turn * (self.omega[half] + step * run * np.arange(run)))
+        fine = np.exp(turn * (step * np.arange(run)))
+        upper = (coarse[..., :, None] * fine[..., None, :]).reshape(*delays.shape, run * run)[..., :half]
+        tones = np.empty((*delays.shape, 2 * half), np.complex128)
+        tones[..., half:] = upper
+        np.conjugate(upper[..., ::-1], out=tones[..., :half])
+        return tones
 
     def responses(self, flattened: npt.NDArray[np.complex128]) -> npt.NDArray[np.complex128]:
         """Return the sum over subcarriers at each delay on the grid, (..., size)."""
@@ -161,13 +165,16 @@ class Fit:
     def __init__(self, tones_of: Tones, flattened: npt.NDArray[np.complex128], delays: npt.NDArray[np.float64]) -> None:
         n, active = delays.shape[-1], len(tones_of.omega)
         self.omega, self.tones = tones_of.omega, tones_of(delays)
-        self.adjoint = self.tones.conj()
+        # Sums over a symmetric band are twice the real parts over its upper half, as pairs of real numbers.
+        self._upper = self.omega[active // 2 :].repeat(2)
+        self._pairs = np.ascontiguousarray(self.tones[..., active // 2 :]).view(np.float64)
+        gram = 2 * (self._pairs @ self._pairs.swapaxes(-1, -2))
         # Weak regularisation, because two silent clients may have the same delay.
-        gram = self.adjoint @ self.tones.swapaxes(-1, -2) + 1e-9 * active * np.eye(n)
-        self.inverse = _inverse(gram)
-        right: npt.NDArray[np.complex128] = self.adjoint @ flattened[..., None]
-        self.amplitude = (self.inverse @ right)[..., 0]
-        self.residual = flattened - (self.amplitude[..., None, :] @ self.tones)[..., 0, :]
+        self.inverse = _inverse(gram + 1e-9 * active * np.eye(n))
+        right = self._onto_tones(flattened)
+        self._amplitude = (self.inverse @ right[..., None])[..., 0]
+        self.residual = flattened - (self._amplitude[..., None, :] @ self.tones)[..., 0, :]
+        self.amplitude = self._amplitude * np.exp(1j * tones_of.middle * delays)
         # Each client takes three real unknowns out of the residual's two real values per subcarrier.
         left = max(1.0, active - 1.5 * n)
         self.level = np.sum(flattened.real**2 + flattened.imag**2, axis=-1)
@@ -176,20 +183,27 @@ class Fit:
     @property
     def own_energy(self) -> npt.NDArray[np.float64]:
         """Return the energy (..., N) that no other client could explain: the residual would grow by it."""
-        return (self.amplitude.real**2 + self.amplitude.imag**2) / _diagonal(self.inverse).real
+        return (self.amplitude.real**2 + self.amplitude.imag**2) / _diagonal(self.inverse)
+
+    def _onto_tones(self, spectrum: npt.NDArray[np.complex128]) -> npt.NDArray[np.complex128]:
+        """Return the inner products (..., N) of all tones with a spectrum."""
+        products: npt.NDArray[np.complex128] = (self.tones @ spectrum[..., None].conj())[..., 0]
+        return products.conj()
 
     def step(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Return a Gauss-Newton step of the delays, amplitudes solved for, and its information matrix (N, N)."""
-        weighted = self.omega * self.tones
-        mixed = self.adjoint @ weighted.swapaxes(-1, -2)
-        # The part of a delay's change that amplitudes can absorb carries no information (``mixed`` is self-adjoint).
-        curved: npt.NDArray[np.complex128] = weighted.conj() @ weighted.swapaxes(-1, -2) - mixed @ self.inverse @ mixed
-        conjugate = self.amplitude.conj()
-        information = (conjugate[..., :, None] * curved * self.amplitude[..., None, :]).real
+        weighted = self._upper * self._pairs
+        # The sum of w e^{jw (d_m - d_n)} over the band is j times a real matrix, which changes its sign with m and n.
+        turned = np.stack((-weighted[..., 1::2], weighted[..., ::2]), axis=-1).reshape(weighted.shape)
+        mixed = 2 * (turned @ self._pairs.swapaxes(-1, -2))
+        # The part of a delay's change that amplitudes can absorb carries no information.
+        curved = 2 * (weighted @ weighted.swapaxes(-1, -2)) + mixed @ self.inverse @ mixed
+        pairs = np.stack((self._amplitude.real, self._amplitude.imag), axis=-1)
+        information = curved * (pairs @ pairs.swapaxes(-1, -2))
         # A silent client has no delay. Another weak regularisation leaves it where it is, at any level.
         information += (1e-9 * self.level + 1e-30)[..., None, None] * np.eye(self.amplitude.shape[-1])
-        slope = 1j * conjugate * (self.adjoint @ (self.omega * self.residual)[..., None])[..., 0]
-        return (_inverse(information) @ slope.real[..., None])[..., 0], information
+        slope = (1j * self._amplitude.conj() * self._onto_tones(self.omega * self.residual)).real
+        return (_inverse(information) @ slope[..., None])[..., 0], information
 
 
 def refine(

@@ -17,27 +17,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.fft
 
 from oac_blocks.dsp.checks import integer, real, require
-from oac_blocks.dsp.phasor import phasors
 from oac_blocks.dsp.receive.arrival import estimate_arrival
-from oac_blocks.dsp.receive.detection import (
-    CFO_BANK_RAD,
-    DEFAULT_FALSE_ALARM,
-    ENERGY_FLOOR,
-    LEAST_FIT_SNR,
-    Detection,
-    is_cut,
-    trigger_threshold,
-)
+from oac_blocks.dsp.receive.detection import CFO_BANK_RAD, DEFAULT_FALSE_ALARM, LEAST_FIT_SNR, Detection, is_cut
 from oac_blocks.dsp.receive.tracking import SearchMark, Tracking
-from oac_blocks.dsp.waveform.trigger import EDGE_SAMPLES, SEGMENT_SAMPLES, SEGMENTS, segment, trigger
+from oac_blocks.dsp.receive.trigger_bank import GATE_SPAN, ROW_SAMPLES, SHIFTS_SAMPLES, Bank
+from oac_blocks.dsp.waveform.trigger import EDGE_SAMPLES, SEGMENT_SAMPLES, SEGMENTS, trigger
 
 DEFAULT_MIN_SNR_DB = 10 * math.log10(LEAST_FIT_SNR)
 # Samples within which only the strongest candidate counts: side peaks of the trigger are 64 samples apart.
@@ -46,56 +36,6 @@ _LOOKAHEAD = 4 * REFRACTORY_SAMPLES  # samples to wait before a choice among can
 _TRIGGER_SAMPLES = len(trigger())
 _FIT_MARGIN = 64
 _HISTORY = _LOOKAHEAD + _TRIGGER_SAMPLES + 2 * _FIT_MARGIN  # samples before the span that a decision may still need
-_FFT_SIZE = 1024
-_HOP = _FFT_SIZE - SEGMENT_SAMPLES + 1
-_GATE_SPAN = (SEGMENTS - 1) * SEGMENT_SAMPLES  # samples of later correlations that the gate at a sample needs
-_PIECE_SAMPLES = 14  # samples in a piece of the whole waveform, short enough to add up coherently on the fine grid
-# Rad/sample between two fine frequencies; a waveform of 280 samples loses at most 0.7 dB between them.
-_FINE_STEP_RAD = 0.01
-_MOST_OPEN = 1 / 32  # largest share of a span's samples that pass the gate: a strong carrier would open it all the time
-# Shifts of the whole waveform in samples; at two samples per chip, half a sample of offset costs 0.5 dB.
-_SHIFTS_SAMPLES = (0.0, 0.5)
-_LARGEST_POWER = 1e30  # largest power of a sample; beyond it sums overflow float32, and no radio delivers such samples
-
-
-@cache
-def _shifted_trigger() -> npt.NDArray[np.complex64]:
-    """Return the trigger of unit energy, (shifts, 280), each delayed by a fraction of a sample."""
-    turns = np.exp(-2j * np.pi * scipy.fft.fftfreq(_TRIGGER_SAMPLES) * np.array(_SHIFTS_SAMPLES)[:, None])
-    shifted = scipy.fft.ifft(scipy.fft.fft(trigger()) * turns, axis=-1)
-    return (shifted / np.linalg.norm(shifted, axis=-1, keepdims=True)).astype(np.complex64)
-
-
-@dataclass(frozen=True)
-class _Bank:
-    """Frequencies to search: coarse ones for the gate, and a fine grid around each for the whole waveform."""
-
-    coarse_rad: tuple[float, ...]
-    fine_rad: npt.NDArray[np.float64]  # offsets from a coarse frequency
-    filters: npt.NDArray[np.complex64]  # (coarse, _FFT_SIZE): conjugate spectra of one segment of unit energy
-    templates: npt.NDArray[np.complex64]  # (coarse, shifts, 280): conjugates of the whole waveform of unit energy
-    steering: npt.NDArray[np.complex64]  # (pieces, fine): phasors of the fine frequencies
-
-    @classmethod
-    def of(cls, coarse_rad: tuple[float, ...], fine_steps: int) -> _Bank:
-        offsets = np.array(coarse_rad)
-        pattern = segment() / np.linalg.norm(segment()) * phasors(offsets, SEGMENT_SAMPLES)
-        whole = _shifted_trigger() * phasors(offsets, _TRIGGER_SAMPLES)[:, None, :]
-        fine = _FINE_STEP_RAD * np.arange(-fine_steps, fine_steps + 1)
-        middles = _PIECE_SAMPLES * np.arange(_TRIGGER_SAMPLES // _PIECE_SAMPLES)
-        return cls(
-            coarse_rad,
-            fine,
-            np.conj(scipy.fft.fft(pattern, _FFT_SIZE, axis=-1)).astype(np.complex64),
-            np.conj(whole),
-            np.exp(-1j * middles[:, None] * fine).astype(np.complex64),
-        )
-
-    @cached_property
-    def hypotheses(self) -> int:
-        """Return the number of distinct frequencies and shifts; the fine grids of neighbours overlap."""
-        distinct = np.unique(np.rint(np.add.outer(self.coarse_rad, self.fine_rad) / (0.1 * _FINE_STEP_RAD)))
-        return len(distinct) * len(_SHIFTS_SAMPLES)
 
 
 @dataclass(frozen=True)
@@ -164,24 +104,32 @@ class TriggerSearch:
         cfo_bank_rad: tuple[float, ...] = CFO_BANK_RAD,
         span_rows: int = 16,
     ) -> None:
+        from oac_blocks.dsp.receive.trigger_gate import TriggerGate  # here, because it loads the compiler
+
         require(len(cfo_bank_rad) > 0, "cfo_bank_rad", cfo_bank_rad, "at least one frequency")
         bank_rad = tuple(real("cfo_bank_rad", cfo, -math.pi, math.pi) for cfo in cfo_bank_rad)
         self._rows = integer("span_rows", span_rows, 1, 1024)
-        self._span = self._rows * _HOP - _GATE_SPAN
-        self._correlated = self._rows * _HOP + SEGMENT_SAMPLES - 1
+        self._span = self._rows * ROW_SAMPLES - GATE_SPAN
+        self._correlated = self._span + GATE_SPAN + SEGMENT_SAMPLES - 1  # samples that the gates of a span need
+        self._gate = TriggerGate(self._rows)
+        self._buffer = np.empty(_HISTORY + self._correlated + EDGE_SAMPLES, np.complex64)
         # The fine grids overlap, because noise may make the gate prefer the farther of two neighbouring frequencies.
-        self._bank = self._search_bank = _Bank.of(bank_rad, fine_steps=3)
+        self._bank = self._search_bank = Bank.of(bank_rad, fine_steps=3)
         self.set_false_alarm(false_alarm_per_sample)
         self.set_min_snr_db(min_snr_db)
         self.set_tracking(tracking)
         self.set_lost_after_samples(lost_after_samples)
-        self.bad_samples = 0  # number of NaN, infinite or very large samples, which count as zeros
         self.reset()
+
+    @property
+    def bad_samples(self) -> int:
+        """Return how many samples were NaN, infinite or very large, and counted as zeros."""
+        return self._gate.bad_samples
 
     @property
     def latency_samples(self) -> int:
         """Return the latest delay from a trigger's first sample to its report, in samples."""
-        return self._span + _LOOKAHEAD + _GATE_SPAN + SEGMENT_SAMPLES + 2 * EDGE_SAMPLES
+        return self._span + _LOOKAHEAD + GATE_SPAN + SEGMENT_SAMPLES + 2 * EDGE_SAMPLES
 
     @property
     def tracked_cfo_rad(self) -> float | None:
@@ -247,14 +195,15 @@ class TriggerSearch:
     @property
     def wanted_samples(self) -> int:
         """Return how many samples complete the next span; chunks of this size give each trigger at once."""
-        return self._next + self._correlated + EDGE_SAMPLES - self._origin - len(self._buffer)
+        return self._next + self._correlated + EDGE_SAMPLES - self._origin - self._filled
 
     def _begin(self, first: int) -> None:
         """Search from this sample of the stream on."""
         # The search starts before this sample, in silence, so that a cut trigger must exceed its own side peaks.
-        self._buffer = np.zeros(_HISTORY + _TRIGGER_SAMPLES, np.complex64)
+        self._filled = _HISTORY + _TRIGGER_SAMPLES  # samples in the buffer
+        self._buffer[: self._filled] = 0
         self._first = first
-        self._origin = first - len(self._buffer)  # stream index of the buffer's first sample
+        self._origin = first - self._filled  # stream index of the buffer's first sample
         self._next = first - _TRIGGER_SAMPLES  # first sample whose gate is not known yet
         self._pending = _NO_CANDIDATES
 
@@ -263,76 +212,40 @@ class TriggerSearch:
         samples = np.asarray(samples)
         require(samples.ndim == 1, "samples", f"shape {samples.shape}", "one-dimensional")
         require(samples.dtype == np.complex64, "samples", samples.dtype, "complex64")
-        keep = self._next - _HISTORY - self._origin
-        self._buffer = np.concatenate((self._buffer[keep:], samples))
-        self._origin += keep
         found: list[Detection] = []
-        with np.errstate(over="ignore", invalid="ignore"):  # bad samples are removed on the way
-            # The whole waveform reaches beyond the segments.
-            while self.wanted_samples <= 0:
-                start = self._next - self._origin
-                if not self._tracking:
-                    self._follow(replace(self._track, cfo_rad=None))
-                self._pending = self._pending.and_then(self._candidates(start, start + self._correlated))
-                self._next += self._span
-                found += self._decide()
+        while len(samples):
+            some = samples[: self.wanted_samples]
+            self._buffer[self._filled : self._filled + len(some)] = some
+            self._filled += len(some)
+            samples = samples[len(some) :]
+            if not self.wanted_samples:
+                found += self._search_span()
         return found
 
-    def _candidates(self, start: int, stop: int) -> _Candidates:
-        """Return the candidates that pass gate and whole waveform in the span whose gates need buffer[start:stop]."""
-        bank, x = self._bank, self._buffer
-        gates = self._gates(x[start:stop])
-        # The gate must not lose what the whole waveform would find; the square root of the rate is more than enough.
-        limit = trigger_threshold(math.sqrt(self._false_alarm), len(bank.coarse_rad))
-        strongest = gates.max(axis=0) if len(gates) > 1 else gates[0]
-        open_at = np.flatnonzero(strongest > limit)
-        most = math.ceil(_MOST_OPEN * self._span)
-        if len(open_at) > most:
-            open_at = np.sort(open_at[np.argpartition(strongest[open_at], -most)[-most:]])
-        if not len(open_at):
-            return _NO_CANDIDATES
-        coarse = gates[:, open_at].argmax(axis=0)
-        windows = x[(start + open_at - EDGE_SAMPLES)[:, None] + np.arange(_TRIGGER_SAMPLES)]
-        energy = np.maximum(np.sum(windows.real**2 + windows.imag**2, axis=1), np.finfo(np.float32).tiny)
-        turned = windows[:, None, :] * bank.templates[coarse]
-        pieces = turned.reshape(len(windows), len(_SHIFTS_SAMPLES), -1, _PIECE_SAMPLES).sum(axis=-1)
-        response = np.abs(np.einsum("csp,pf->csf", pieces, bank.steering)).reshape(len(windows), -1)
-        strength = response.max(axis=1) ** 2 / energy
-        shift, fine = np.divmod(response.argmax(axis=1), len(bank.fine_rad))
-        # In noise the squared correlation with one waveform is Beta(1, L - 1); the frequencies enter by a union bound.
-        least = 1 - (self._false_alarm / bank.hypotheses) ** (1 / (_TRIGGER_SAMPLES - 1))
-        cfo = np.array(bank.coarse_rad)[coarse] + bank.fine_rad[fine]
-        columns = (self._next + open_at, np.sqrt(strength), strongest[open_at], np.array(_SHIFTS_SAMPLES)[shift], cfo)
-        return _Candidates(*columns)[strength > least]
+    def _search_span(self) -> list[Detection]:
+        """Return the triggers that the next span completes, and drop the samples that no later span needs."""
+        if not self._tracking:
+            self._follow(replace(self._track, cfo_rad=None))
+        if len((candidates := self._candidates()).position):
+            self._pending = self._pending.and_then(candidates)
+        self._next += self._span
+        found = self._decide()
+        keep = self._next - _HISTORY - self._origin
+        self._filled -= keep
+        self._buffer[: self._filled] = self._buffer[keep : keep + self._filled]
+        self._origin += keep
+        return found
 
-    def _gates(self, x: npt.NDArray[np.complex64]) -> npt.NDArray[np.float32]:
-        """Return the mean normalised correlation of the four segments, (frequencies, span)."""
-        power = x.real**2
-        power += x.imag**2
-        if not power.max() < _LARGEST_POWER:
-            bad = ~(power < _LARGEST_POWER)
-            self.bad_samples += int(np.count_nonzero(bad))
-            x[bad] = 0
-            power[bad] = 0
-        # Sums of 2, 4, ... 64 neighbours are as fast as a running sum, without a difference of large numbers.
-        energy, width = power, 1
-        while width < SEGMENT_SAMPLES:
-            energy = energy[:-width] + energy[width:]
-            width *= 2
-        floor = max(float(energy.max()) * ENERGY_FLOOR, float(np.finfo(np.float32).tiny))
-        inverse_norm = 1 / (SEGMENTS * np.sqrt(np.maximum(energy, np.float32(floor))))
-        # The rows are copied first, because scipy transforms overlapping rows five times as slowly.
-        rows = np.lib.stride_tricks.as_strided(x, (self._rows, _FFT_SIZE), (_HOP * x.itemsize, x.itemsize)).copy()
-        spectra = scipy.fft.fft(rows, axis=-1, overwrite_x=True)
-        gates = np.empty((len(self._bank.filters), self._span), np.float32)
-        magnitude = np.empty((self._rows, _HOP), np.float32)
-        for gate, spectrum in zip(gates, self._bank.filters, strict=True):
-            np.abs(scipy.fft.ifft(spectra * spectrum, axis=-1, overwrite_x=True)[:, :_HOP], out=magnitude)
-            single = magnitude.reshape(-1)
-            single *= inverse_norm
-            pair = single[:-SEGMENT_SAMPLES] + single[SEGMENT_SAMPLES:]
-            np.add(pair[: self._span], pair[2 * SEGMENT_SAMPLES :], out=gate)
-        return gates
+    def _candidates(self) -> _Candidates:
+        """Return the candidates in the next span that pass gate and whole waveform."""
+        bank, start = self._bank, self._next - self._origin
+        place, strength, metric, shift, fine, coarse = self._gate.candidates(
+            self._buffer, start, bank, self._false_alarm
+        )
+        if not len(place):
+            return _NO_CANDIDATES
+        cfo = np.array(bank.coarse_rad)[coarse] + bank.fine_rad[fine]
+        return _Candidates(self._origin + place, strength, metric, np.array(SHIFTS_SAMPLES)[shift], cfo)
 
     def _decide(self) -> list[Detection]:
         """Choose among the candidates whose surroundings are fully known, and set the frequency to search."""
@@ -357,7 +270,7 @@ class TriggerSearch:
         if track.cfo_rad is None:
             self._bank = self._search_bank
         elif self._bank is self._search_bank or self._bank.coarse_rad[0] != track.cfo_rad:
-            self._bank = _Bank.of((track.cfo_rad,), fine_steps=1)
+            self._bank = Bank.of((track.cfo_rad,), fine_steps=1)
         self._track = track
 
     def _measure(self, crowd: _Candidates, peak: int) -> Detection | None:
@@ -367,7 +280,7 @@ class TriggerSearch:
         since = position - self._first
         if begin < self._first - 1:
             return None
-        if since < _GATE_SPAN and is_cut(self._buffer[self._first - self._origin :], since, cfo):
+        if since < GATE_SPAN and is_cut(self._buffer[self._first - self._origin : self._filled], since, cfo):
             return None
         first = begin - _FIT_MARGIN
         window = self._buffer[first - self._origin :][: _TRIGGER_SAMPLES + 2 * _FIT_MARGIN]

@@ -20,9 +20,9 @@ from oac_blocks.dsp.channel.crystal import Crystal, CrystalSettings
 from oac_blocks.dsp.channel.fading import DelayProfile
 from oac_blocks.dsp.channel.multiple_access import Link, Receiver, transmit
 from oac_blocks.dsp.channel.resampling import HOP
+from oac_blocks.dsp.channel.sample_history import SampleHistory
 from oac_blocks.dsp.channel.streaming_channel import StreamingChannel
 from oac_blocks.dsp.channel.symbol_channel import SymbolChannel, SymbolSum
-from oac_blocks.dsp.sample_history import SampleHistory
 from oac_blocks.dsp.waveform.frame import FrameLayout
 from oac_blocks.dsp.waveform.round_layout import RoundLayout
 from oac_blocks.dsp.waveform.shared_slot import shared_slot

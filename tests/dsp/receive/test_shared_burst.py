@@ -8,6 +8,7 @@ import scipy.stats
 from oac_blocks.dsp import ofdm
 from oac_blocks.dsp.channel.noise import complex_gaussian
 from oac_blocks.dsp.receive.shared_burst import estimate_burst
+from oac_blocks.dsp.receive.shared_fit import Fit, Tones
 from oac_blocks.dsp.waveform.client_sequence import sequence_grid
 from oac_blocks.dsp.waveform.numerology import Numerology
 from oac_blocks.dsp.waveform.shared_slot import cyclic_shifts_samples, shared_root
@@ -33,6 +34,34 @@ def drawn(kind, clients, rng):
         return np.exp(2j * np.pi * rng.integers(clients) * np.arange(clients) / clients)
     phases = np.exp(2j * np.pi * rng.random(clients))
     return phases if kind == "phases" else phases * 10 ** (rng.uniform(-6, 6, clients) / 20)
+
+
+@pytest.mark.parametrize("clients", [1, 2, 33, 50])
+def test_a_fit_is_that_of_least_squares(clients):
+    """Amplitudes by numpy's solver; a Gauss-Newton step by differences of the residual that the solver leaves."""
+    rng = np.random.default_rng(clients)
+    tones_of = Tones(NUM, cyclic_shifts_samples(clients, NUM), NUM.fft_size // clients)
+    delays = tones_of.shifts + rng.uniform(-0.5, 0.5, clients)
+    omega = 2 * np.pi * NUM.subcarrier_frequencies()
+    x = complex_gaussian(len(omega), 1.0, rng).astype(np.complex128)
+
+    def solved(at):
+        tones = np.exp(-1j * at[:, None] * omega)
+        amplitudes = np.linalg.lstsq(tones.T, x, rcond=None)[0]
+        return amplitudes, x - amplitudes @ tones
+
+    fit = Fit(tones_of, x, delays)
+    amplitudes, residual = solved(delays)
+    np.testing.assert_allclose(fit.amplitude, amplitudes, atol=1e-7)
+    np.testing.assert_allclose(fit.residual, residual, atol=1e-7)
+    step, information = fit.step()
+    small = 1e-4
+    slopes = [
+        np.sum(np.abs(solved(delays - d)[1]) ** 2) - np.sum(np.abs(solved(delays + d)[1]) ** 2)
+        for d in small * np.eye(clients)
+    ]
+    # The energy of the residual falls by twice the slope that the step divides by the information.
+    np.testing.assert_allclose(information @ step, np.array(slopes) / (4 * small), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("clients", [2, 33, 63, 64])

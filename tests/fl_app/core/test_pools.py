@@ -17,10 +17,10 @@ from fl_app.core.ages import Ages
 from fl_app.core.pools import kernels
 from fl_app.core.pools.arrays import ArrayPool
 from fl_app.core.pools.bits import BitPool
-from fl_app.core.pools.compiled import compiled
 from fl_app.core.pools.draws import draw_bits
 from fl_app.core.pools.tensors import TensorPool
 from fl_app.core.selection import POLICY_NAMES, FairK, make_policy
+from oac_blocks.dsp.compiled import compiled
 
 VALUES = {
     "normal": lambda rng, d: rng.standard_normal(d),

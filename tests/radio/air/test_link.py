@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from oac_blocks.dsp.channel.crystal import Crystal, CrystalSettings
 from oac_blocks.dsp.channel.resampling import HOP, resample_exact
-from oac_blocks.dsp.sample_history import SampleHistory
+from oac_blocks.dsp.channel.sample_history import SampleHistory
 from oac_blocks.radio.virtual.air import link
 from oac_blocks.radio.virtual.air.feeder import Conversion, Feeder
 from oac_blocks.radio.virtual.air.timeline import Timeline

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.fft
 
+from oac_blocks.dsp.channel.sample_history import SampleHistory
 from oac_blocks.dsp.phasor import phasors
-from oac_blocks.dsp.sample_history import SampleHistory
 from oac_blocks.radio.virtual.air.timeline import Timeline
 
 Samples = npt.NDArray[np.complex64]

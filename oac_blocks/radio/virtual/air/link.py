@@ -17,7 +17,7 @@ import scipy.fft
 
 from oac_blocks.dsp.channel.crystal import Crystal
 from oac_blocks.dsp.channel.resampling import BLOCK, GUARD, HOP, delay_blocks, series_length
-from oac_blocks.dsp.sample_history import SampleHistory
+from oac_blocks.dsp.channel.sample_history import SampleHistory
 from oac_blocks.radio.virtual.air.timeline import Timeline
 
 Samples = npt.NDArray[np.complex64]

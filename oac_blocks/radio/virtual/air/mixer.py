@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oac_blocks.dsp.channel.resampling import BLOCK, GUARD, HOP
-from oac_blocks.dsp.sample_history import SampleHistory
+from oac_blocks.dsp.channel.sample_history import SampleHistory
 from oac_blocks.radio import ad9361
 from oac_blocks.radio.limits import Range
 from oac_blocks.radio.virtual.air import link

@@ -19,8 +19,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from oac_blocks.dsp.channel.sample_history import SampleHistory
 from oac_blocks.dsp.phasor import phasors
-from oac_blocks.dsp.sample_history import SampleHistory
 from oac_blocks.radio.ad9361 import TX_FULL_SCALE
 from oac_blocks.radio.virtual.air.timeline import Timeline
 from oac_blocks.radio.virtual.iiod.settings import Tone

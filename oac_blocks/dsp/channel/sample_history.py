@@ -16,6 +16,9 @@ class SampleHistory:
     """Hold the samples since the position given to ``forget``, and ``reach`` zeros before sample 0 of the stream."""
 
     def __init__(self, reach: int) -> None:
+        from oac_blocks.dsp.channel import stream_kernels  # here, because it loads the compiler
+
+        self._kernels = stream_kernels
         cells = -(-reach // _CELL)
         self._first = -cells * _CELL  # position of the buffer's first sample, a multiple of _CELL
         self._end = 0
@@ -29,18 +32,11 @@ class SampleHistory:
             return 0
         self._make_room(len(samples))
         begin, end = self._end - self._first, self._end - self._first + len(samples)
-        cells = slice(begin // _CELL, -(-end // _CELL))
         self._buffer[begin:end] = samples
-        self._buffer[end : cells.stop * _CELL] = 0
+        self._buffer[end : -(-end // _CELL) * _CELL] = 0
         self._end += len(samples)
-        high, low = self._extremes(cells)
-        bad = 0
-        # Comparisons with NaN are false, so the condition tests for "not within the limits".
-        if not (high.max() < LARGEST_AMPLITUDE and low.min() > -LARGEST_AMPLITUDE):
-            bad = _silence_bad(self._buffer[begin:end])
-            high, low = self._extremes(cells)
-        self._loud[cells] = (high > 0) | (low < 0)
-        return bad
+        limit = np.float32(LARGEST_AMPLITUDE)
+        return int(self._kernels.find_loud(self._buffer.view(np.float32), begin, end, limit, self._loud))
 
     def forget(self, before: int) -> None:
         """Allow the history to drop the samples before this position."""
@@ -60,10 +56,6 @@ class SampleHistory:
             row[:] = self._buffer[place : place + length]
         return rows
 
-    def _extremes(self, cells: slice) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        parts = self._buffer[cells.start * _CELL : cells.stop * _CELL].view(np.float32).reshape(-1, 2 * _CELL)
-        return parts.max(axis=1), parts.min(axis=1)
-
     def _make_room(self, samples: int) -> None:
         needed = -(-(self._end - self._first + samples) // _CELL) * _CELL
         if needed <= len(self._buffer):
@@ -80,10 +72,3 @@ class SampleHistory:
         self._loud[: used - old] = loud[old:used]
         self._loud[used - old :] = False
         self._first += old * _CELL
-
-
-def _silence_bad(samples: Samples) -> int:
-    with np.errstate(invalid="ignore"):
-        bad = ~((np.abs(samples.real) < LARGEST_AMPLITUDE) & (np.abs(samples.imag) < LARGEST_AMPLITUDE))
-    samples[bad] = 0
-    return int(np.count_nonzero(bad))

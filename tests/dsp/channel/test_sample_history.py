@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oac_blocks.dsp.sample_history import SampleHistory
+from oac_blocks.dsp.channel.sample_history import SampleHistory
 
 LENGTH = 700
 CELL = 256  # as coarse as silence may be known
