@@ -45,7 +45,7 @@ class RegistrationError(OacError):
 
 
 @dataclass(frozen=True)
-class Probe:
+class InterpreterFacts:
     """What an interpreter tells of itself."""
 
     user_site: str | None = None
@@ -73,16 +73,16 @@ def interpreter_of(program: str) -> str | None:
     return shutil.which(named[1]) if named else None
 
 
-def probe(python: str | None, groups: Mapping[str, list[str]] | None = None) -> Probe:
+def probe(python: str | None, groups: Mapping[str, list[str]] | None = None) -> InterpreterFacts:
     """Have a Python try groups of import statements, started as a desktop does: without the variables of this shell."""
     if python is None:
-        return Probe()
+        return InterpreterFacts()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     command = [python, "-c", PROBE, json.dumps(groups or {})]
     run = subprocess.run(command, capture_output=True, text=True, cwd="/", env=environment)
     if run.returncode:
         raise RegistrationError(f"{python}, which runs Companion, fails: {run.stderr.strip()}")
-    return Probe(**json.loads(run.stdout.splitlines()[-1]))
+    return InterpreterFacts(**json.loads(run.stdout.splitlines()[-1]))
 
 
 def all_imports() -> dict[str, list[str]]:
@@ -95,12 +95,12 @@ def _imports(file: Path) -> list[str]:
     return re.findall(r"^ +imports: (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
 
 
-def link_package(python: str | None) -> Probe:
+def link_package(python: str | None) -> InterpreterFacts:
     """Make a Python find our package, if it finds none; a link to another installation is replaced.
 
     Returns
     -------
-    Probe
+    InterpreterFacts
         What this Python then imports.
     """
     told = probe(python)
@@ -116,7 +116,7 @@ def link_package(python: str | None) -> Probe:
     return probe(python, all_imports())
 
 
-def unlink_package(python: str | None) -> Probe:
+def unlink_package(python: str | None) -> InterpreterFacts:
     """Remove the link to our package, or to another installation of it."""
     told = probe(python)
     if told.link is not None and told.existing_link:

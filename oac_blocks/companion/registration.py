@@ -25,7 +25,7 @@ from oac_blocks.companion.config_text import (
 )
 from oac_blocks.companion.interpreter import (
     BLOCKS_GROUP,
-    Probe,
+    InterpreterFacts,
     RegistrationError,
     interpreter_of,
     link_package,
@@ -163,7 +163,7 @@ class GnuRadio:
         """The interpreter that runs Companion."""
         return interpreter_of(self.companion)
 
-    def registration(self, told: Probe) -> Registration:
+    def registration(self, told: InterpreterFacts) -> Registration:
         """Look at what is there now."""
         return Registration(
             config=str(self.config),
@@ -178,7 +178,7 @@ class GnuRadio:
             problem=self._problem(told),
         )
 
-    def _problem(self, told: Probe) -> str | None:
+    def _problem(self, told: InterpreterFacts) -> str | None:
         if SETTING in os.environ:
             return f"the variable {SETTING} replaces what {self.config} says: unset it, or add {BLOCKS} to it"
         if self.python is None:
