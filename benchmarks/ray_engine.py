@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -21,11 +22,11 @@ from fl_app.config import load_settings
 from fl_app.core.client import Broadcast, LocalTraining, local_update
 from fl_app.core.models import ModelSpec, get_parameters
 from fl_app.core.samples import ArraySamples
-from fl_app.core.selection import make_policy
-from fl_app.core.server import Server
+from fl_app.core.steps.local_step import LocalOptions
 from fl_app.core.task import Classification
 from fl_app.engine.pool import make_workers
 from fl_app.engine.settings import EngineSection
+from fl_app.runs.prepare import make_server
 
 SETTINGS = load_settings("cifar10-noniid")
 N, H, B = SETTINGS.clients.n, SETTINGS.clients.H, SETTINGS.clients.batch_size
@@ -33,11 +34,16 @@ RESNET = ModelSpec("resnet18", SETTINGS.model.args, {"classes": 10, "in_channels
 SIDE = 3342  # a linear layer of SIDE times SIDE weights and SIDE biases has about the d of ResNet-18
 LOCAL = LocalTraining(
     seed=1,
+    n_clients=N,
+    fraction=1.0,
     model=RESNET,
     task=Classification(),
     H=H,
-    lr=SETTINGS.clients.lr,
+    epochs=0,
     batch_size=B,
+    options=LocalOptions(SETTINGS.clients.lr),
+    schedule=SETTINGS.clients.schedule(SETTINGS.run.rounds),
+    weights=(),
     scheme="analog",
     abstain_below=0.0,
     device="cpu",
@@ -69,30 +75,32 @@ def local_step_seconds() -> float:
     images = ArraySamples(rng.normal(size=(B, 3, 32, 32)).astype(np.float32), rng.integers(0, 10, B))
     model = RESNET.build(seed=1)
     w = get_parameters(model)
-    return cpu_seconds(lambda: local_update(model, images, w, 1, LOCAL.lr, B, rng), turns=3)
+    batches = [np.arange(B)]
+    return cpu_seconds(lambda: local_update(model, images, w, LOCAL.options, batches, rng), turns=3)
 
 
 def server_seconds(d: int, k: int) -> float:
     """Measure the uplink of all clients through the air `fading`, the server's update and FAIR-k."""
     rng = np.random.default_rng(2)
-    server = Server(rng.normal(size=d).astype(np.float32), make_policy("fair-k", d, k), SETTINGS.server.lr, "analog")
-    server.update(rng.normal(size=d).astype(np.float32))
+    server = make_server(SETTINGS, rng.normal(size=d).astype(np.float32))
+    server.update(rng.normal(size=d).astype(np.float32), t=0)
     payload, clients = rng.normal(size=(N, k)).astype(np.float32), np.arange(N)
     with make_air(SETTINGS.air, N, seed=1) as air:
-        return cpu_seconds(lambda: server.update(air.uplink(payload, clients, 1).received), turns=3)
+        return cpu_seconds(lambda: server.receive(air.uplink(payload, clients, 1).received, t=1), turns=3)
 
 
 def engine_seconds() -> dict[str, float]:
     """Measure a round of four clients that hardly compute, with two workers of either engine."""
-    local = replace(LOCAL, model=ModelSpec(large_and_quick), H=1, batch_size=1)
+    local = replace(LOCAL, n_clients=ENGINE_CLIENTS, model=ModelSpec(large_and_quick), H=1, batch_size=1)
     w = get_parameters(local.model.build())
     message = Broadcast(1, w, np.sort(np.random.default_rng(3).permutation(w.size)[: w.size // 10]))
     row = ArraySamples(np.ones((1, 1, 1, SIDE), np.float32), np.zeros(1, np.int64))
-    engines = {name: make_workers(2, ENGINE_CLIENTS, EngineSection(name=name)) for name in ("local", "ray")}
+    sections = EngineSection(name="local"), EngineSection(name="ray")
+    engines = {section.name: make_workers(2, ENGINE_CLIENTS, section) for section in sections}
     try:
         for workers in engines.values():
             workers.assign(local, ENGINE_CLIENTS, lambda _n: row, row)
-        return median_seconds({name: lambda w=workers: w.train(message) for name, workers in engines.items()})
+        return median_seconds({name: partial(workers.train, message) for name, workers in engines.items()})
     finally:
         for workers in engines.values():
             workers.close()

@@ -35,7 +35,7 @@ class Case:
     """One scheme in one channel."""
 
     def __init__(self, mode: str, profile: str, k: int) -> None:
-        settings = AirSettings(mode=mode, profile=profile)
+        settings = AirSettings.model_validate({"mode": mode, "profile": profile})
         rng = np.random.default_rng(1)
         self._payload = np.stack([settings.scheme.random_payload(k, rng) for _ in range(N)])
         self._air = WaveformAir(settings, N, 1)
@@ -53,7 +53,8 @@ class Case:
 def sionna_seconds(symbols: int, subcarriers: int) -> dict[str, float]:
     """Return the processor times of Sionna for as many symbols."""
     python = environment("sionna", REQUIREMENTS, over_ours=True, dependencies=False) / "bin" / "python"
-    command = [python, Path(__file__).with_name("sionna_peer.py"), *map(str, (N, symbols, subcarriers, TURNS))]
+    peer = Path(__file__).with_name("sionna_peer.py")
+    command = [str(part) for part in (python, peer, N, symbols, subcarriers, TURNS)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
     if run.returncode != 0:
         raise RuntimeError(f"Sionna failed:\n{run.stderr[-2000:]}")

@@ -118,6 +118,6 @@ def main(console: Console) -> None:
     small = ours_alone(RESNET)
     for d in (RESNET, LARGE):
         own = small if d == RESNET else ours_alone(d)
-        ratios = [mine / base * RESNET / d for mine, base in zip(own, small, strict=True)]
-        table.add_row(f"{d:,}", *(f"{1e3 * one:.1f}" for one in own), *(f"{ratio:.2f}" for ratio in ratios))
+        growth = [mine / base * RESNET / d for mine, base in zip(own, small, strict=True)]
+        table.add_row(f"{d:,}", *(f"{1e3 * one:.1f}" for one in own), *(f"{ratio:.2f}" for ratio in growth))
     console.print(table)
