@@ -20,7 +20,7 @@ def draw_bits(n: int, count: int, rng: np.random.Generator) -> Words:
     Subset and state of the generator afterwards are those of ``rng.choice(n, count, replace=False, shuffle=False)``,
     which would take 8 n bytes where it takes more than a twentieth of the numbers.
     """
-    ranks = np.zeros(-(-n // 64), np.uint64)
+    ranks = np.full(-(-n // 64), 0, np.uint64)
     first, drawn = n - count, 0
     if n >= 1 << 32:  # numpy draws these from 64 bits
         kernels.mark(rng.choice(n, count, replace=False, shuffle=False), ranks)
@@ -30,10 +30,9 @@ def draw_bits(n: int, count: int, rng: np.random.Generator) -> Words:
             drawn += kernels.draw_without_repeats(_raw(count - drawn, rng), first + drawn, ranks)
         return ranks
     tail = np.arange(first, n, dtype=np.uint32)
-    slots = 1 << (2 * min(count, first)).bit_length()
-    where, what = np.zeros(slots, np.uint32), np.empty(slots, np.uint32)
+    moved = np.full(1 << (3 * min(count, first) // 2).bit_length(), 0, np.uint64)  # at most two thirds are filled
     while drawn < count:
-        drawn += kernels.draw_by_swaps(_raw(count - drawn, rng), n - 1 - drawn, first, tail, where, what)
+        drawn += kernels.draw_by_swaps(_raw(count - drawn, rng), n - 1 - drawn, first, tail, moved)
     kernels.mark(tail, ranks)
     return ranks
 

@@ -201,16 +201,14 @@ def draw_without_repeats(raw: NDArray[np.uint32], first: int, ranks: Words) -> i
 
 
 @compiled
-def draw_by_swaps(
-    raw: NDArray[np.uint32], last: int, begin: int, tail: NDArray[Any], where: NDArray[Any], what: NDArray[Any]
-) -> int:
+def draw_by_swaps(raw: NDArray[np.uint32], last: int, begin: int, tail: NDArray[np.uint32], moved: Words) -> int:
     """Swap the numbers at the places last, last - 1, ... with those at random places that are not behind them.
 
     `tail` holds the numbers at the places from `begin` on. Before them each place holds its own number, except those
-    that are in the table: `where` has the place plus 1 (0 for a free slot), and `what` has the number there. Returns
-    how many were swapped: some random bits are of no use.
+    that are in the table `moved`: an entry has the place plus 1 in its upper half and the number there in its lower
+    one, and 0 is a free slot. Returns how many were swapped: some random bits are of no use.
     """
-    slots = _U(where.size - 1)
+    slots = _U(moved.size - 1)
     n = 0
     for bits in raw:
         drawn = bounded(bits, _U(last - n + 1))
@@ -221,13 +219,12 @@ def draw_by_swaps(
         if other >= begin:
             tail[place], tail[other - begin] = tail[other - begin], tail[place]
             continue
-        slot = ((drawn * _SPREAD) >> _U(32)) & slots
-        while where[slot] != 0 and where[slot] != other + 1:
+        slot, name = ((drawn * _SPREAD) >> _U(32)) & slots, drawn + _ONE
+        while moved[slot] != _ZERO and moved[slot] >> _U(32) != name:
             slot = (slot + _ONE) & slots
-        if where[slot] == 0:
-            where[slot] = other + 1
-            what[slot] = other
-        tail[place], what[slot] = what[slot], tail[place]
+        number = drawn if moved[slot] == _ZERO else moved[slot] & _U(0xFFFFFFFF)
+        moved[slot] = (name << _U(32)) | _U(tail[place])
+        tail[place] = number
     return n
 
 
