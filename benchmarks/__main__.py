@@ -24,10 +24,12 @@ from benchmarks import (
     uplink,
 )
 from benchmarks.record.results import RecordingConsole, save
-from benchmarks.scale import selection
+from benchmarks.scale import growth, large_round, selection
 
 BENCHMARKS = {
     "selection": selection.main,
+    "growth": growth.main,
+    "large_round": large_round.main,
     "dsp_core": dsp_core.main,
     "air_share": air_share.main,
     "streaming": streaming.main,
