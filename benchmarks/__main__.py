@@ -19,6 +19,7 @@ from benchmarks import (
     loopback,
     radio,
     ray_engine,
+    start,
     streaming,
     sweep,
     uplink,
@@ -27,6 +28,7 @@ from benchmarks.record.results import RecordingConsole, save
 from benchmarks.scale import growth, large_round, selection
 
 BENCHMARKS = {
+    "start": start.main,
     "selection": selection.main,
     "growth": growth.main,
     "large_round": large_round.main,

@@ -127,5 +127,7 @@ def main(console: Console) -> None:
         ends = (f"{curve.against} = {point.size:,}" for point in (first, last))
         times = (f"{1e3 * point.cpu_seconds:.1f}" for point in (first, last))
         memory = f"{last.extra_bytes / 1e6:.1f}", f"{curve.slope('extra_bytes'):.2f}"
-        table.add_row(f"{curve.work}, against {curve.against}", *ends, *times, f"{curve.slope('cpu_seconds'):.2f}", *memory)
+        table.add_row(
+            f"{curve.work}, against {curve.against}", *ends, *times, f"{curve.slope('cpu_seconds'):.2f}", *memory
+        )
     console.print(table)

@@ -112,8 +112,11 @@ def run_loop(
     train
         Plays the rounds; by default all clients are computed on this machine.
     """
+    from fl_app.engine.worker_process import WorkerError, start_fork_server
+
+    if train is None and settings.run.workers and settings.engine.name == "local":
+        start_fork_server()  # it imports torch while this process does
     from fl_app.cli.progress import RunProgress
-    from fl_app.engine.worker_process import WorkerError
     from fl_app.runs.report import write_report
     from fl_app.runs.run_folder import RunError
 

@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable
 from multiprocessing import forkserver, resource_tracker
+from multiprocessing.context import ForkServerContext
 from typing import Any
 
 from fl_app.processes.interrupt import SIGNALS, blocked_for_children
@@ -31,6 +32,21 @@ def ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
+def start_fork_server() -> ForkServerContext:
+    """Start the process that workers are forked from, unless it runs, and return the context to start them in.
+
+    It imports torch. A program that imports torch itself saves time if it calls this first: both then import at once.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["fl_app.engine.worker_start"])
+    # Ctrl-C and a batch system's SIGTERM reach every process of the run. The main process finishes the round and needs
+    # the others for that. So neither signal may end a worker, not even while the worker imports torch.
+    resource_tracker.ensure_running()  # a later start would unblock the signals before the fork server starts
+    with blocked_for_children():
+        forkserver.ensure_running()
+    return context
+
+
 class WorkerProcess:
     """One process and this end of its pipe. Its first message must be of the kind STARTED.
 
@@ -41,13 +57,7 @@ class WorkerProcess:
     """
 
     def __init__(self, serve: Callable[..., None], *arguments: Any) -> None:
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["fl_app.engine.worker_start"])
-        # Ctrl-C and a batch system's SIGTERM reach every process of the run. The main process finishes the round and
-        # needs the others for that. So neither signal may end a worker, not even while the worker imports torch.
-        resource_tracker.ensure_running()  # a later start would unblock the signals before the fork server starts
-        with blocked_for_children():
-            forkserver.ensure_running()
+        context = start_fork_server()
         self.connection, there = context.Pipe()
         self.process = context.Process(target=serve, args=(there, *arguments), daemon=True)
         self.has_started = False  # True once the process has sent STARTED

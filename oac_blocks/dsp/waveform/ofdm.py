@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
-import scipy.fft
+import scipy  # scipy.fft is imported when it is used: settings do without it
 
 from oac_blocks.dsp.checks import complex_array, integer, require
 from oac_blocks.dsp.waveform.numerology import Numerology
