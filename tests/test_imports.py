@@ -77,9 +77,11 @@ def test_the_command_line_starts_without_what_few_commands_need():
     assert not loaded & {
         "matplotlib",
         "numba",
+        "scipy.fft",
         "scipy.linalg",
         "scipy.ndimage",
         "scipy.optimize",
+        "scipy.special",
         "torch",
         "torchvision",
     }

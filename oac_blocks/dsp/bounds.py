@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import scipy.fft
-import scipy.special
+import scipy  # its modules are imported when they are used: settings do without them
 
 from oac_blocks.dsp.checks import complex_array, integer, real, require
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.fft
+import scipy  # scipy.fft is imported when it is used: settings do without it
 
 from oac_blocks.dsp.checks import complex_array, require
 from oac_blocks.dsp.phasor import phasors
