@@ -56,7 +56,7 @@ class Curve:
 
 
 def measured(size: int, call: Callable[[], object], go_on: Callable[[], object] = lambda: None) -> Point:
-    """Return the least processor time of some turns, since other programs only add to it, and the memory of the next."""
+    """Return the least processor time of some turns, since others only add to it, and the memory of one more."""
     call()
     go_on()
     seconds = []

@@ -106,7 +106,7 @@ def get_parameters(model: nn.Module) -> Vector:
 def set_parameters(model: nn.Module, vector: NDArray[Any]) -> None:
     """Write the vector w into the model, on the model's device."""
     parameters, d = _travelling(model), count_parameters(model)
-    vector = np.array(vector, dtype=np.float32)
+    vector = np.require(vector, np.float32, ["C", "W"])  # torch warns of arrays that it must not write to
     if vector.shape != (d,):
         raise ValueError(f"vector must have shape ({d},), not {vector.shape}")
     with torch.no_grad():

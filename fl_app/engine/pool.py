@@ -2,7 +2,7 @@
 """Compute the clients in this process or in several; the results are the same bit for bit.
 
 Client n and block n of the test set belong to process n modulo the number of processes. Their data is sent to that
-process once. A round then costs one broadcast to each process and one report from each client.
+process once. A round then costs one broadcast, in memory that all processes share, and one report from each client.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from fl_app.core.models import Buffers
 from fl_app.core.samples import Samples, blocks_of
 from fl_app.core.server import Server
 from fl_app.engine.settings import EngineSection
+from fl_app.engine.shared_memory import Outbox, read_copy, read_in_place, take_over
 from fl_app.engine.worker_process import STARTED, WorkerError, WorkerProcess, ignore_signals
 
 DataOf = Callable[[int], Samples]
@@ -122,9 +123,12 @@ class ProcessPool:
 
     def __init__(self, count: int) -> None:
         self._workers: list[WorkerProcess] = []
+        self._outbox = Outbox.create()
+        self._answers: dict[Connection, Outbox] = {}  # memory that a worker writes its answers to
         try:
             for _ in range(count):
                 self._workers.append(WorkerProcess(_serve))
+                self._answers[self._workers[-1].connection] = Outbox.create()
         except BaseException:
             self.close()
             raise
@@ -136,6 +140,7 @@ class ProcessPool:
             own_clients = {n: data_of(n) for n in range(number, n_clients, count)}
             own_blocks = {n: blocks[n] for n in range(number, len(blocks), count)}
             self._send(worker, (local, own_clients, own_blocks))
+            self._hand_over(worker)
 
     def begin(self, server: Server, fingerprint: str) -> None:
         pass
@@ -167,15 +172,18 @@ class ProcessPool:
             worker.connection.close()  # the process reads the end of its pipe and exits
         for worker in self._workers:
             worker.end()
-        self._workers = []
+        for memory in (self._outbox, *self._answers.values()):
+            memory.close()
+        self._workers, self._answers = [], {}
 
     def _for_all(self, *request: Any) -> list[tuple[Any, ...]]:
         return [request] * len(self._workers)
 
     def _ask(self, requests: Sequence[tuple[Any, ...]], what: str) -> list[Any]:
         """Send each process its request and collect the parts of all answers."""
-        for worker, request in zip(self._workers, requests, strict=True):
-            self._send(worker, request)
+        self._outbox.clear()
+        for worker, packed in zip(self._workers, self._outbox.pack(requests), strict=True):
+            self._send(worker, packed)
         answers: list[Any] = []
         busy = {worker.connection: worker for worker in self._workers}
         while busy:
@@ -188,14 +196,24 @@ class ProcessPool:
                 if kind == STARTED:
                     busy[connection].has_started = True
                 elif kind == "part":
-                    answers.append(content)
+                    answers.append(read_copy(content, self._answers[connection].file))
                 elif kind == "failed":
                     raise WorkerError(f"a worker process failed while {what}:\n{content}")
                 else:
                     del busy[connection]
         return answers
 
-    def _send(self, worker: WorkerProcess, message: tuple[Any, ...]) -> None:
+    def _hand_over(self, worker: WorkerProcess) -> None:
+        """Share the memory of the requests and that of this worker's answers."""
+        pid = worker.process.pid
+        assert pid is not None
+        try:
+            for memory in (self._outbox, self._answers[worker.connection]):
+                memory.hand_over(worker.connection, pid)
+        except (BrokenPipeError, ConnectionResetError):
+            raise worker.death("waiting for work") from None
+
+    def _send(self, worker: WorkerProcess, message: Any) -> None:
         try:
             worker.connection.send(message)
         except (BrokenPipeError, ConnectionResetError):
@@ -213,6 +231,7 @@ def _serve(connection: Connection) -> None:
     with contextlib.suppress(EOFError, OSError):  # the main process has ended, or has closed the pool
         connection.send((STARTED, None))
         first = connection.recv()
+        requests_file, outbox = take_over(connection), Outbox(take_over(connection))
         try:
             group = ClientGroup(*first)
             requests: dict[str, Callable[..., Iterable[Any]]]
@@ -221,9 +240,11 @@ def _serve(connection: Connection) -> None:
             connection.send(("failed", traceback.format_exc()))
             return
         while True:
-            kind, *content = connection.recv()
-            for answer in answers_of(requests[kind], content):
-                connection.send(answer)
+            kind, *content = read_in_place(connection.recv(), requests_file)
+            outbox.clear()
+            for what, answer in answers_of(requests[kind], content):
+                connection.send((what, outbox.pack([answer])[0] if what == "part" else answer))
+            del content, answer  # these may refer to the memory, which is about to change
 
 
 def answers_of(request: Callable[..., Iterable[Any]], content: Iterable[Any]) -> Iterator[tuple[str, Any]]:
