@@ -25,13 +25,15 @@ from benchmarks import (
     uplink,
 )
 from benchmarks.record.results import RecordingConsole, save
-from benchmarks.scale import growth, large_round, selection
+from benchmarks.scale import batched, growth, large_round, profile, selection
 
 BENCHMARKS = {
     "start": start.main,
     "selection": selection.main,
     "growth": growth.main,
     "large_round": large_round.main,
+    "profile": profile.main,
+    "batched": batched.main,
     "dsp_core": dsp_core.main,
     "air_share": air_share.main,
     "streaming": streaming.main,

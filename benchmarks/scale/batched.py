@@ -20,19 +20,14 @@ from torch import nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 from fl_app.core.client import local_update
-from fl_app.core.models import ModelSpec, get_parameters, set_parameters
+from fl_app.core.models import ModelSpec, count_parameters, get_parameters, set_parameters
 from fl_app.core.samples import ArraySamples
 from fl_app.core.steps.local_step import LocalOptions
 from fl_app.core.task import Classification
 
 CLIENTS, H, TURNS, RATE = 50, 5, 3, 0.01
 FACTS = {"classes": 26, "in_channels": 1, "image_size": 28, "input_shape": (1, 28, 28)}
-CASES = {
-    "mlp, 64 units, d = 55,962, B = 10": (ModelSpec("mlp", {}, FACTS), 10),
-    "mlp, 64 units, d = 55,962, B = 50": (ModelSpec("mlp", {}, FACTS), 50),
-    "CNN, d = 109,402, B = 10": (ModelSpec("cnn", {}, FACTS), 10),
-    "CNN, d = 109,402, B = 50": (ModelSpec("cnn", {}, FACTS), 50),
-}
+CASES = tuple((ModelSpec(name, {}, FACTS), batch) for name in ("mlp", "cnn") for batch in (10, 50))
 
 
 def one_by_one(model: nn.Module, w: Any, images: torch.Tensor, labels: torch.Tensor) -> np.ndarray:
@@ -91,7 +86,8 @@ def main(console: Console) -> None:
     for heading in ("model", "one by one (CPU s)", "batched (CPU s)", "times faster", "largest difference"):
         table.add_column(heading, justify="left" if heading == "model" else "right")
     try:
-        for name, (spec, batch) in CASES.items():
+        for spec, batch in CASES:
+            name = f"{spec.model}, d = {count_parameters(spec.build()):,}, B = {batch}"
             found = measure(spec, batch)
             times = found["one by one"], found["batched"]
             row = f"{times[0]:.2f}", f"{times[1]:.2f}", f"{times[0] / times[1]:.2f}", f"{found['difference']:.1e}"
