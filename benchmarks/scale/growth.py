@@ -104,7 +104,7 @@ def curves(
 
 
 def save(found: list[Curve], file: Path) -> None:
-    """Write the curves, with the machine, as JSON: docs/figures/speed.py draws them."""
+    """Write the curves, with the machine, as JSON: benchmarks/scale/figures.py draws them."""
     content = {"machine": describe(), "curves": [asdict(curve) for curve in found]}
     file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 

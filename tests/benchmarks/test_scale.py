@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The benchmarks of scale run, and count what they say: slopes, peaks of memory, parts of a round, sums of gradients."""
+"""The benchmarks of scale run, and count what they say: slopes, peaks of memory, parts of a round."""
 
 import subprocess
 import sys
@@ -7,9 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks.scale import batched, growth, large_round
+from benchmarks.scale import batched, figures, growth, large_round
 from benchmarks.scale.spans import Spans, forget_peak, peak_bytes
-from docs.figures import speed
 from fl_app.core.models import ModelSpec
 from tests.support.paths import ROOT
 
@@ -82,8 +81,8 @@ def test_batched_clients_compute_what_the_others_do():
 
 
 def test_the_estimate_on_the_page_is_that_of_the_measured_parts(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(speed, "PICTURE", tmp_path / "growth.png")
-    speed.main([])
+    monkeypatch.setattr(figures, "PICTURE", tmp_path / "growth.png")
+    figures.main([])
     page = (ROOT / "docs" / "results" / "speed.md").read_text(encoding="utf-8")
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 8

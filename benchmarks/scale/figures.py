@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Draws docs/results/speed/growth.png, and prints the estimate of a cluster in docs/results/speed.md.
 
-.venv/bin/python docs/figures/speed.py reads the measured figures beside the picture; with --measure it measures them
+.venv/bin/python -m benchmarks.scale.figures reads the measured figures beside the picture; with --measure it measures them
 first, which takes minutes.
 """
 
@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.scale import growth, large_round
 
-FOLDER = Path(__file__).resolve().parents[1] / "results" / "speed"
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "results" / "speed"
 GROWTH, LARGE, PICTURE = FOLDER / "growth.json", FOLDER / "large_round.json", FOLDER / "growth.png"
 PANELS = {"cpu_seconds": ("processor time (ms)", 1e-3), "extra_bytes": ("memory on top (MB)", 1e6)}
 D, N, RHO = 10**9, 1000, 0.1  # of the estimate
