@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Draws docs/results/speed/growth.png, and prints the estimate of a cluster in docs/results/speed.md.
 
-.venv/bin/python -m benchmarks.scale.figures reads the measured figures beside the picture; with --measure it measures them
-first, which takes minutes.
+.venv/bin/python -m benchmarks.scale.figures reads the measured figures beside the picture; with --measure it measures
+them first, which takes minutes.
 """
 
 from __future__ import annotations
