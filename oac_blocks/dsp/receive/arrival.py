@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.fft
+import scipy  # its modules are imported when they are used: settings do without them
 
 from oac_blocks.dsp.checks import complex_array, integer, require
 from oac_blocks.dsp.phasor import phasors

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-import scipy.fft
+import scipy  # its modules are imported when they are used: settings do without them
 
 from oac_blocks.dsp.waveform.frame import FrameLayout
 from oac_blocks.dsp.waveform.numerology import Numerology

@@ -9,8 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # scipy.ndimage is imported when it is used
-import scipy.fft
+import scipy  # its modules are imported when they are used: settings do without them
 
 from oac_blocks.dsp.checks import complex_array, integer, real, require
 from oac_blocks.dsp.phasor import phasors

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-import scipy.special
+import scipy  # its modules are imported when they are used: settings do without them
 
 from oac_blocks.dsp.checks import integer, real
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.fft
+import scipy  # its modules are imported when they are used: settings do without them
 
 from oac_blocks.dsp.checks import real
 from oac_blocks.dsp.waveform.numerology import Numerology

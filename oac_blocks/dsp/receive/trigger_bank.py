@@ -8,7 +8,7 @@ from functools import cache, cached_property
 
 import numpy as np
 import numpy.typing as npt
-import scipy.fft
+import scipy  # its modules are imported when they are used: settings do without them
 
 from oac_blocks.dsp.phasor import phasors
 from oac_blocks.dsp.waveform.trigger import SEGMENT_SAMPLES, SEGMENTS, segment, trigger

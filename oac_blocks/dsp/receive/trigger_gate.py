@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.fft
+import scipy  # its modules are imported when they are used: settings do without them
 
 from oac_blocks.dsp.receive import trigger_kernels
 from oac_blocks.dsp.receive.detection import ENERGY_FLOOR, trigger_threshold
