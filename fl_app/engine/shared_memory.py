@@ -25,7 +25,7 @@ LEAST_BYTES = 1 << 16  # smaller arrays go through the pipe, which holds as much
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedArrays:
     """Hold a message whose large arrays are in the shared memory, at these offsets and of these sizes in bytes."""
 
     content: bytes
@@ -59,7 +59,7 @@ class Outbox:
             os.ftruncate(self.file, self._end)  # the first round is larger than the others
         self._end = 0
 
-    def pack(self, messages: Sequence[Any]) -> list[Packed]:
+    def pack(self, messages: Sequence[Any]) -> list[PackedArrays]:
         """Return the messages without their large arrays. An array that several messages have is written once."""
         places: dict[tuple[int, int], tuple[int, int]] = {}  # by address and size in bytes
         packed = []
@@ -76,7 +76,7 @@ class Outbox:
                 own.append(place)
                 return False
 
-            packed.append(Packed(pickle.dumps(message, protocol=5, buffer_callback=stays_inside), tuple(own)))
+            packed.append(PackedArrays(pickle.dumps(message, protocol=5, buffer_callback=stays_inside), tuple(own)))
         return packed
 
     def _write(self, array: NDArray[np.uint8]) -> tuple[int, int] | None:
@@ -110,7 +110,7 @@ def take_over(connection: Connection) -> int | None:
     return recv_handle(connection) if connection.recv() else None
 
 
-def read_in_place(packed: Packed, file: int | None) -> Any:
+def read_in_place(packed: PackedArrays, file: int | None) -> Any:
     """Return the message of another process, its arrays where they are: valid until that process sends the next one.
 
     What is written into these arrays changes only this process's own copy.
@@ -122,7 +122,7 @@ def read_in_place(packed: Packed, file: int | None) -> Any:
     return pickle.loads(packed.content, buffers=[view[offset : offset + size] for offset, size in packed.places])
 
 
-def read_copy(packed: Packed, file: int | None) -> Any:
+def read_copy(packed: PackedArrays, file: int | None) -> Any:
     """Return the message of another process with arrays of its own."""
     if not packed.places or file is None:
         return pickle.loads(packed.content)
