@@ -26,7 +26,7 @@ from tests.support.polling import until
 
 CLIENTS, VOTES = 3, 300
 MOST_ROUNDS = 12  # of the radios, for a burst
-GAP_STEP = 2048  # samples, fewer than a round has behind its trigger
+GAP_STEP = 512  # samples, fewer than an answer has
 TIMEOUT = 1000.0  # of the flowgraph's engine, in seconds of the test's own clock
 
 
@@ -294,20 +294,24 @@ class OnFlowgraphs(Transport):
         self._gap_once(self.flow.clients[client], lambda: self.engine.phase == "under way")
 
     def gap_at_the_server(self):
-        """Soon after the server has heard the trigger, wherever the scheduler cuts the stream into chunks."""
+        """At the beginning of the clients' answer, wherever the scheduler cuts the stream into chunks.
+
+        Not before: samples of the answer show that all clients have heard the trigger. Otherwise the orders of the next
+        round might overtake it.
+        """
         receiver = self.flow.receiver
         stream, push = receiver._stream, receiver._stream.push
 
-        def push_until_a_round_is_open(samples):
+        def push_until_the_answer_begins(samples):
             for start in range(0, len(samples), GAP_STEP):
                 yield from push(samples[start : start + GAP_STEP])
-                if stream._open is not None:
+                if stream._open is not None and stream._position > stream._open.wanted_at:
                     del stream.push
                     receiver._gap(stream._position, "overflow")
                     yield from push(samples[start + GAP_STEP :])
                     return
 
-        stream.push = push_until_a_round_is_open
+        stream.push = push_until_the_answer_begins
 
     def _gap_once(self, block, when):
         find = block._gaps.find
