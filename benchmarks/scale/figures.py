@@ -19,7 +19,7 @@ from benchmarks.scale import growth, large_round
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "results" / "speed"
 GROWTH, LARGE, PICTURE = FOLDER / "growth.json", FOLDER / "large_round.json", FOLDER / "growth.png"
 PANELS = {"cpu_seconds": ("processor time (ms)", 1e-3), "extra_bytes": ("memory on top (MB)", 1e6)}
-D, N, RHO = 10**9, 1000, 0.1  # of the estimate
+D, N, RHO = 10**9, 1000, 0.1  # what the estimate is for
 LINK_BYTES = 10e9 / 8  # bytes per second of the server's link: 10 Gbit/s
 
 

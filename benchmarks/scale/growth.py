@@ -26,7 +26,7 @@ SIZES = (1_100_000, 3_500_000, RESNET, 35_000_000, 100_000_000)  # all above the
 SHARES = (0.01, 0.03, 0.1, 0.3)
 CLIENTS = (2, 5, 10, 20, 50)
 ENTRIES = (2_200, 7_000, 22_000, 70_000)
-VOTES = 21_880  # of the uplink against N
+VOTES = 21_880  # votes of a client, where the uplink is measured against N
 FEW = 10  # clients of the uplink against k
 TURNS = 5
 

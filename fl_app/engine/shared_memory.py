@@ -4,6 +4,9 @@
 The memory is a file without a name (``memfd_create``): it is in no folder, so that a small /dev/shm does not matter,
 and the system frees it when the last process that has it open ends, killed or not. Where there is no such file, or no
 memory for it, the arrays go through the pipe as well.
+
+Messages are pickled, as multiprocessing does with its own: they come from processes that this one has started, and the
+memory is open in these alone. Messages of other machines (`fl_app.link`) are never pickled.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from oac_blocks.dsp.waveform.schemes import Scheme
 
 _log = logging.getLogger("flwr")  # Flower's own logger, so that the lines stand among its own
 
-VOTES_LR = 0.01  # of a majority vote: every parameter moves by it in each round, as in the paper
+VOTES_LR = 0.01  # server rate for majority votes: every parameter moves by it in each round, as in the paper
 
 
 class OverTheAir(Strategy):

@@ -49,7 +49,7 @@ class RunFolder:
         self.report = path / "report.html"
         self.sessions = path / "sessions.json"
         self.partition = path / "partition.csv"
-        self.scores = path / "scores.json"  # of the last model; the two tables are for people
+        self.scores = path / "scores.json"  # scores of the last model; the two tables are for people
         self.confusion = path / "confusion.csv"
         self.per_client = path / "per_client.csv"
         self.snapshot = path / "round.json"  # the last round, for the live page
@@ -107,7 +107,7 @@ class RunFolder:
                 own = self.settings()
                 if own.run.rounds != settings.run.rounds:
                     write_atomically(self.config, own.with_values(run={"rounds": settings.run.rounds}).toml().encode())
-                    for outdated in (self.result, self.scores, self.confusion, self.per_client):  # of the shorter run
+                    for outdated in (self.result, self.scores, self.confusion, self.per_client):  # files of the shorter run
                         outdated.unlink(missing_ok=True)
                 return
             if self._has_own_name and self.path.exists():  # another run was started in the same second

@@ -21,7 +21,7 @@ MOST_NUMBERS = 12  # classes up to which each cell has its number
 MOST_NAMES = 40  # classes up to which each has its name on the axes
 LETTER_INCHES = 0.085  # width of a letter of a class's name
 MOST_CLIENTS = 100  # clients up to which each has its place on the axis; more are sorted by their figure
-SHADE_POWER = 0.6  # of a cell's share of its row: below 1, so that rare answers can be seen, too
+SHADE_POWER = 0.6  # exponent of a cell's share of its row: below 1, so that rare answers can be seen, too
 DARK_CELL = 0.8  # opacity from which on the number in a cell is white
 
 

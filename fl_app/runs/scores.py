@@ -23,7 +23,7 @@ from fl_app.runs.run_folder import RunError, RunFolder
 from fl_app.runs.training import buffers_of, finite
 from oac_blocks.errors import OacError
 
-LEAST_OWN_SAMPLES = 50  # of a client, where the clients' shares of a test set's size are smaller
+LEAST_OWN_SAMPLES = 50  # samples of a client that are scored at least
 
 
 @dataclass(frozen=True)

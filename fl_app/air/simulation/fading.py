@@ -31,7 +31,7 @@ Formula = Callable[["FadingAir", npt.NDArray[Any], npt.NDArray[np.int64], int], 
 class FadingAir(SimulatedAir):
     """Compute the uplink by formulas; they ignore ``profile``, clocks, timing and converter."""
 
-    _seen = Observation()  # of the last round
+    _seen = Observation()  # what the page shows of the last round
 
     def uplink(self, payload: npt.NDArray[Any] | Unseen, clients: npt.NDArray[np.int64], t: int) -> Uplink:
         values, clients = self.check(payload, clients, t)

@@ -7,7 +7,7 @@ import logging
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-MOST_BYTES = 200_000  # of the file, and of the older one beside it
+MOST_BYTES = 200_000  # largest size of the file, and of the older one beside it
 
 
 class _Quiet(RotatingFileHandler):
