@@ -57,7 +57,7 @@ def dashboard(
         check_packages()
         if runs.exists() and not runs.is_dir():
             raise ConfigError(f"{runs} is a file: name the folder of a run, or a folder with runs in it")
-        if socket_number is not None:  # a command with --web took the port and has told where the page is
+        if socket_number is not None:  # a command with --web has told where the page is
             listening = socket.socket(fileno=socket_number)
             address = Address(host, listening.getsockname()[1], token)
         else:

@@ -107,7 +107,8 @@ class RunFolder:
                 own = self.settings()
                 if own.run.rounds != settings.run.rounds:
                     write_atomically(self.config, own.with_values(run={"rounds": settings.run.rounds}).toml().encode())
-                    for outdated in (self.result, self.scores, self.confusion, self.per_client):  # files of the shorter run
+                    of_the_shorter_run = (self.result, self.scores, self.confusion, self.per_client)
+                    for outdated in of_the_shorter_run:
                         outdated.unlink(missing_ok=True)
                 return
             if self._has_own_name and self.path.exists():  # another run was started in the same second

@@ -32,7 +32,7 @@ def lines_of_code(text):
 def output_of(script, folder):
     done = subprocess.run([sys.executable, FOLDER / script], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    # GNU Radio maps its buffers twice in a row. If another thread takes the place meanwhile, it says so and tries again.
+    # GNU Radio maps its buffers twice in a row. If another thread takes the place meanwhile, it says so and retries.
     assert [line for line in done.stderr.splitlines() if not line.startswith("gr::vmcircbuf :error: shmat")] == []
     return done.stdout
 
