@@ -64,11 +64,7 @@ def play(side: int, clients: int = CLIENTS, rounds: int = 2) -> dict[str, dict[s
     taken: dict[str, Any] = {}
     run = spans.measured("preparation", Run)(settings_of(clients), objects_of(side, clients))
     with run.playing() as training:
-        spans.wrap(training.workers, "train", "train")
-        spans.wrap(training.air, "uplink", "uplink")
-        spans.wrap(training.server, "update", "update")
-        spans.wrap(training.server.policy, "pick", "select")
-        play_round = spans.measured("round", training.play_round)
+        play_round = spans.of_rounds(training)
         for number in range(rounds):
             play_round(evaluate=False)
             taken[f"round {number}"] = spans.take()

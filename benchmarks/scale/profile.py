@@ -87,11 +87,7 @@ def profile(case: Case) -> dict[str, float]:
     run = Run(case.settings(), Objects(data=case.data()))
     spans, rows, bare = Spans(), [], []
     with run.playing() as training:
-        spans.wrap(training.workers, "train", "train")
-        spans.wrap(training.air, "uplink", "uplink")
-        spans.wrap(training.server, "update", "update")
-        spans.wrap(training.server.policy, "pick", "select")
-        play_round = spans.measured("round", training.play_round)
+        play_round = spans.of_rounds(training)
         for _ in range(1 + case.rounds):
             play_round(evaluate=False)
             rows.append({name: span["cpu_seconds"] for name, span in spans.take().items()})

@@ -70,6 +70,14 @@ class Spans:
         """Count a method of an object or a class from now on."""
         setattr(owner, method, self.measured(name, getattr(owner, method)))
 
+    def of_rounds(self, training: Any) -> Callable[..., Any]:
+        """Count the steps of a training's rounds from now on, and return the function that plays a round."""
+        self.wrap(training.workers, "train", "train")
+        self.wrap(training.air, "uplink", "uplink")
+        self.wrap(training.server, "update", "update")
+        self.wrap(training.server.policy, "pick", "select")
+        return self.measured("round", training.play_round)
+
     def take(self) -> dict[str, dict[str, float]]:
         """Return what was counted since the last call, as JSON values."""
         taken, self.spans = self.spans, {}

@@ -46,7 +46,7 @@ class RegistrationError(OacError):
 
 @dataclass(frozen=True)
 class InterpreterFacts:
-    """What an interpreter tells of itself."""
+    """Hold what an interpreter tells of itself."""
 
     user_site: str | None = None
     package: str | None = None

@@ -39,7 +39,7 @@ SETTING = "GR_CONF_GRC_LOCAL_BLOCKS_PATH"  # GNU Radio takes this variable inste
 
 @dataclass(frozen=True)
 class Registration:
-    """What a plain Companion finds."""
+    """Say what a plain Companion finds."""
 
     config: str
     blocks: list[str]  # folders of ours that GNU Radio's configuration names

@@ -47,7 +47,7 @@ class Recording:
     trigger_sample: float
     energies_sha256: str | None
     soft_votes_sha256: str | None
-    offset_samples: dict[int, float]  # of each client that was heard
+    offset_samples: dict[int, float]  # offset of each client that was heard
 
 
 def require_sigmf() -> None:

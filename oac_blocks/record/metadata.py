@@ -27,14 +27,14 @@ from oac_blocks.dsp.waveform.trigger import ROLL_OFF, SAMPLES_PER_CHIP, trigger
 FORMAT = 1  # version of our own keys
 NAMESPACE = "oac"
 _LAYOUT = ("clients", "repeats", "groups", "answer_samples", "slot_samples", "clients_per_slot")
-_TRIGGER_BAND = (1 + ROLL_OFF) / (2 * SAMPLES_PER_CHIP)  # of the trigger, on each side of the carrier, per sample rate
+_TRIGGER_BAND = (1 + ROLL_OFF) / (2 * SAMPLES_PER_CHIP)  # half width of its spectrum, per sample rate
 
 Annotation = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the samples do not tell: the radio, its carrier, and the seed of a simulation."""
+    """Hold what the samples do not tell: the radio, its carrier, and the seed of a simulation."""
 
     hw: str
     frequency_hz: float

@@ -27,9 +27,9 @@ class Replayed:
     of an acquire round. ``arrivals`` says so of the offsets in any round.
     """
 
-    path: Path  # of the recording, without the ending
+    path: Path  # path of the recording, without the ending
     samples: int
-    frame: FrameLayout | None  # of a payload round
+    frame: FrameLayout | None  # layout of a payload round
     heard: HeardRound
     verdict: str
     arrivals: str

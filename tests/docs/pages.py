@@ -34,7 +34,6 @@ class Command:
     line: int
     block_line: int
     text: str
-    background: bool = False
 
 
 def pages() -> list[str]:
@@ -84,8 +83,7 @@ def commands(block: Block) -> list[Command]:
             pending += line[:-1].rstrip() + " "
             continue
         text = re.split(r"\s+#\s", pending + line)[0].rstrip()
-        background = text.endswith("&")
-        found.append(Command(block.page, first, block.line, text.removesuffix("&").rstrip(), background))
+        found.append(Command(block.page, first, block.line, text.removesuffix("&").rstrip()))
         pending = ""
     return found
 

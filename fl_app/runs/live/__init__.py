@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run tells the live page besides its figures: the last round, the clients' radios so far, lines of a log."""
+"""Write what the live page shows besides the figures: the last round, the clients' radios, lines of a log."""

@@ -16,7 +16,7 @@ from oac_blocks.dsp.waveform.round_layout import Kind, RoundLayout
 
 @dataclass(frozen=True)
 class ExpectedRound:
-    """What the server knows of a round before its trigger arrives."""
+    """Hold what the server knows of a round before its trigger arrives."""
 
     round: int
     kind: Kind

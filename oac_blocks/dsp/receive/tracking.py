@@ -16,7 +16,7 @@ _WEAK_HITS = 4  # weak hits in a row after which the whole bank is searched agai
 
 @dataclass(frozen=True)
 class Tracking:
-    """What a search remembers of its hits. A recording keeps it, so that a replay searches as the receiver did."""
+    """Hold what a search remembers of its hits. A recording keeps it, so that a replay searches as the receiver did."""
 
     cfo_rad: float | None = None  # the one frequency to search, in rad/sample; None stands for the whole bank
     last_hit: int = 0  # sample of the last clear hit
